@@ -1,0 +1,420 @@
+//! Session events: every record the durable log can hold.
+//!
+//! The log is append-only and the single source of truth: the model's history, the editor's replay, the plan, the
+//! mode and the title are all derived from it. Source: `spec/runtime.md` §2, `spec/pipeline.md` §15.
+
+use crate::decision::{PermissionOutcome, PermissionRule};
+use crate::id::{CallId, MessageId, SessionId};
+use crate::message::{AssistantMessage, ToolResultMessage, UserMessage};
+use crate::mode::Mode;
+use crate::model::{ModelRef, Usage};
+use crate::tool::{ErrorInfo, ToolFailure, ToolSchema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Version of the log format written today. Newer logs are refused.
+pub const LOG_VERSION: u32 = 1;
+
+/// First line of a log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionHeader {
+    /// Format version, [`LOG_VERSION`].
+    pub version: u32,
+    /// The session.
+    pub id: SessionId,
+    /// Milliseconds since the Unix epoch.
+    pub created_at: i64,
+    /// The session's folder, absolute.
+    pub cwd: PathBuf,
+    /// Further folders the session works in, absolute.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub additional_directories: Vec<PathBuf>,
+    /// The session this one was forked or delegated from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session: Option<SessionId>,
+    /// How many delegations deep; 0 for a session a person started.
+    #[serde(default)]
+    pub delegation_depth: u32,
+}
+
+/// One line of a log after the header.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Position in the log, from 0, without gaps.
+    pub seq: u64,
+    /// Milliseconds since the Unix epoch.
+    pub time: i64,
+    /// Whether a reader that does not know the type may skip the record.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignorable: bool,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: SessionEvent,
+}
+
+/// What happened in a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum SessionEvent {
+    /// A turn began.
+    #[serde(rename = "turn/start")]
+    TurnStart {
+        /// From 1.
+        turn: u64,
+    },
+    /// A turn ended.
+    #[serde(rename = "turn/end")]
+    TurnEnd {
+        /// Which.
+        turn: u64,
+        /// Why.
+        reason: TurnEndReason,
+    },
+    /// A step began: one model request and its calls.
+    #[serde(rename = "step/start")]
+    StepStart {
+        /// Turn it is in.
+        turn: u64,
+        /// From 1 within the turn.
+        step: u64,
+    },
+    /// A step ended.
+    #[serde(rename = "step/end")]
+    StepEnd {
+        /// Turn it is in.
+        turn: u64,
+        /// Which.
+        step: u64,
+    },
+    /// A user-role message entered the conversation. Surface: append.
+    #[serde(rename = "user/message")]
+    UserMessage {
+        /// The message.
+        message: UserMessage,
+    },
+    /// The assistant message so far; replaced by the final one. Ignorable, lost without harm.
+    #[serde(rename = "assistant/partial")]
+    AssistantPartial {
+        /// Turn it is in.
+        turn: u64,
+        /// Step it is in.
+        step: u64,
+        /// The message so far, without calls.
+        message: AssistantMessage,
+    },
+    /// A message of the model. Surface: append.
+    #[serde(rename = "assistant/message")]
+    AssistantMessage {
+        /// Turn it is in.
+        turn: u64,
+        /// Step it is in.
+        step: u64,
+        /// The message.
+        message: AssistantMessage,
+        /// Tokens of the request, when the provider told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+        /// Whether the stream was cut; such a message holds no calls.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        interrupted: bool,
+    },
+    /// A call starts. Written before anything of it runs.
+    #[serde(rename = "tool/call", rename_all = "camelCase")]
+    ToolCall {
+        /// Turn it is in.
+        turn: u64,
+        /// Step it is in.
+        step: u64,
+        /// The call.
+        call_id: CallId,
+        /// Name of the tool.
+        name: String,
+        /// Arguments as raw text.
+        arguments: String,
+    },
+    /// A call ended. Surface: append.
+    #[serde(rename = "tool/result")]
+    ToolResult {
+        /// Turn it is in.
+        turn: u64,
+        /// Step it is in.
+        step: u64,
+        /// What the model reads.
+        message: ToolResultMessage,
+        /// Why it failed, when it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ToolFailure>,
+        /// Presentation data of the tool.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meta: Option<Value>,
+    },
+    /// A sub-call of a program starts.
+    #[serde(rename = "tool/ptc-dispatch-start", rename_all = "camelCase")]
+    PtcDispatchStart {
+        /// The outermost call.
+        root_call_id: CallId,
+        /// The program's call.
+        parent_call_id: CallId,
+        /// `<parent>:ptc:<n>`.
+        sub_call_id: CallId,
+        /// Name of the tool.
+        name: String,
+        /// Arguments, parsed.
+        arguments: Value,
+    },
+    /// A sub-call of a program ended.
+    #[serde(rename = "tool/ptc-dispatch", rename_all = "camelCase")]
+    PtcDispatch {
+        /// The outermost call.
+        root_call_id: CallId,
+        /// The program's call.
+        parent_call_id: CallId,
+        /// `<parent>:ptc:<n>`.
+        sub_call_id: CallId,
+        /// Name of the tool.
+        name: String,
+        /// Arguments, parsed.
+        arguments: Value,
+        /// Its durable result.
+        result: crate::tool::DurableResult,
+    },
+    /// The system prompt or the tool list changed.
+    #[serde(rename = "request/header")]
+    RequestHeader {
+        /// The system prompt.
+        system: String,
+        /// Tools in the order in which the model sees them.
+        tools: Vec<ToolSchema>,
+        /// Why it is written.
+        reason: HeaderReason,
+    },
+    /// The model or its effort changed.
+    #[serde(rename = "request/context", rename_all = "camelCase")]
+    RequestContext {
+        /// The model.
+        model: ModelRef,
+        /// Thinking effort; `None` is the model's default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effort: Option<String>,
+        /// Its context window in tokens, when known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context_window: Option<u64>,
+    },
+    /// The whole todo list.
+    #[serde(rename = "todo/write")]
+    TodoWrite {
+        /// Every item, in order.
+        todos: Vec<TodoItem>,
+    },
+    /// Plan mode went on or off.
+    #[serde(rename = "plan/mode")]
+    PlanMode {
+        /// Whether it is on.
+        active: bool,
+    },
+    /// The permission mode under plan mode changed.
+    #[serde(rename = "permission/preset")]
+    PermissionPreset {
+        /// The mode; never [`Mode::Plan`].
+        preset: Mode,
+    },
+    /// A standing permission was given.
+    #[serde(rename = "permission/rule")]
+    PermissionRule {
+        /// The rule.
+        rule: PermissionRule,
+    },
+    /// A permission question was asked.
+    #[serde(rename = "approval/asked", rename_all = "camelCase")]
+    ApprovalAsked {
+        /// Pairs with the decision.
+        id: String,
+        /// Name of the tool.
+        tool_name: String,
+        /// The call.
+        call_id: CallId,
+        /// Why it was asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A permission question was settled.
+    #[serde(rename = "approval/decided")]
+    ApprovalDecided {
+        /// Pairs with the question.
+        id: String,
+        /// How.
+        outcome: PermissionOutcome,
+    },
+    /// A model request failed and will be tried again.
+    #[serde(rename = "llm/retry", rename_all = "camelCase")]
+    LlmRetry {
+        /// From 1.
+        attempt: u32,
+        /// How long is waited first.
+        delay_ms: u64,
+        /// What failed, in the provider's words.
+        message: String,
+        /// Failure code, for instance `RATE_LIMIT`.
+        code: String,
+    },
+    /// A slash command ran.
+    #[serde(rename = "command/run", rename_all = "camelCase")]
+    CommandRun {
+        /// Pairs with its end.
+        command_id: String,
+        /// Name without the slash.
+        name: String,
+        /// Raw input after the name.
+        args: String,
+    },
+    /// A slash command ended.
+    #[serde(rename = "command/done", rename_all = "camelCase")]
+    CommandDone {
+        /// Pairs with its start.
+        command_id: String,
+        /// Whether it worked.
+        ok: bool,
+        /// What the user is told; shown as a message with this id.
+        text: String,
+        /// Identity of the message that shows it.
+        message_id: MessageId,
+    },
+    /// Something the user is told outside any message of the model: an error, a limit, a retry.
+    #[serde(rename = "session/notice", rename_all = "camelCase")]
+    Notice {
+        /// Markdown.
+        text: String,
+        /// Identity of the message that shows it.
+        message_id: MessageId,
+    },
+    /// The title changed; the latest wins.
+    #[serde(rename = "session/title")]
+    Title {
+        /// At most 80 bytes.
+        title: String,
+        /// Who chose it.
+        source: TitleSource,
+    },
+    /// Boundary between inherited and live history.
+    #[serde(rename = "session/end-seed")]
+    EndSeed {},
+}
+
+impl SessionEvent {
+    /// Whether an older reader may skip it.
+    pub fn ignorable(&self) -> bool {
+        matches!(self, Self::AssistantPartial { .. } | Self::Notice { .. } | Self::PermissionRule { .. })
+    }
+}
+
+/// Why a turn ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum TurnEndReason {
+    /// The model had said all.
+    Completed,
+    /// It was stopped.
+    Aborted {
+        /// By whom.
+        cause: AbortCause,
+    },
+    /// A hook refused the prompt before any step.
+    Blocked,
+    /// The model refused to go on.
+    Refused,
+    /// Something failed that the turn could not survive.
+    Error {
+        /// What, for the user.
+        message: String,
+        /// Failure code.
+        code: String,
+    },
+    /// An answer hit the output cap.
+    MaxTokens,
+    /// The configured number of steps was reached.
+    MaxTurnRequests,
+    /// Recovery only: the process ended in the middle.
+    Interrupted,
+}
+
+/// Who stopped a turn. The first cause wins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AbortCause {
+    /// The person.
+    User,
+    /// The parent agent.
+    Parent,
+    /// A hook.
+    Hook,
+    /// The session or the process went away.
+    Disposed,
+}
+
+/// Why a request header is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeaderReason {
+    /// First request of the session.
+    Initial,
+    /// First request after the session was opened again.
+    Resume,
+    /// It differs from the last one.
+    Change,
+}
+
+/// Who chose a title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TitleSource {
+    /// Cut from the first prompt.
+    Fallback,
+    /// Written by a model.
+    Provider,
+    /// Given by the user; nothing replaces it.
+    User,
+}
+
+/// One item of the todo list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TodoItem {
+    /// What is to be done, trimmed and not empty.
+    pub content: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far a todo item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// Being worked on.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+/// What recovery writes for a call that no process finished.
+pub fn interrupted_call(started: bool) -> ToolFailure {
+    let (name, code, message) = if started {
+        (
+            "ToolOutcomeUnknownError",
+            "TOOL_OUTCOME_UNKNOWN",
+            "the process ended while this call ran; whether it took effect is unknown. Check before you run it again",
+        )
+    } else {
+        (
+            "ToolNotStartedError",
+            "TOOL_NOT_STARTED",
+            "the process ended before this call started; it had no effect and can be run again",
+        )
+    };
+    ToolFailure {
+        message: message.to_owned(),
+        info: Some(ErrorInfo { name: name.to_owned(), code: code.to_owned(), reason: None }),
+    }
+}

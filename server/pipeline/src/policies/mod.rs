@@ -1,0 +1,3 @@
+//! Rules about calls, one file each.
+
+pub mod observation;

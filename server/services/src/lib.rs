@@ -1,0 +1,43 @@
+//! The outside world as traits. Tools, policies and the agent reach everything through these; providers implement them.
+//!
+//! One file a service. Services are object-safe and shared as `Arc<dyn …>`; an ability a session may lack is an
+//! `Option` of a service. Every method that can wait takes the caller's cancellation, or documents what happens when
+//! its future is dropped.
+
+#![deny(missing_docs)]
+
+pub mod approval;
+pub mod attachments;
+pub mod clock;
+pub mod file_search;
+pub mod file_system;
+pub mod model;
+pub mod questions;
+pub mod session_store;
+pub mod shell;
+pub mod spill;
+
+use std::sync::Arc;
+
+/// What one session's tools can reach. Built when the session opens; cheap to clone.
+#[derive(Clone)]
+pub struct Services {
+    /// Files, through the editor where it offers them.
+    pub files: Arc<dyn file_system::FileSystem>,
+    /// Searching the tree, always on the disk.
+    pub search: Arc<dyn file_search::FileSearch>,
+    /// Commands, in the client's terminal or ours.
+    pub shell: Arc<dyn shell::Shell>,
+    /// The person who allows or refuses.
+    pub approval: Arc<dyn approval::Approval>,
+    /// The person who answers questions; `None` when nobody can.
+    pub questions: Option<Arc<dyn questions::Questions>>,
+    /// Where oversized results go.
+    pub spill: Arc<dyn spill::Spill>,
+    /// Where images go.
+    pub attachments: Arc<dyn attachments::Attachments>,
+    /// Full texts of changed files, kept beside the session's log.
+    pub blobs: Arc<dyn session_store::Blobs>,
+    /// Time.
+    pub clock: Arc<dyn clock::Clock>,
+}
