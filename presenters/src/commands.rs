@@ -28,3 +28,28 @@ fn command(command: &SlashCommand) -> AvailableCommand {
     let input = hint.map(|hint| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(hint)));
     AvailableCommand::new(command.name.as_str(), one_line(&command.description)).input(input)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::json_of;
+    use serde_json::json;
+
+    #[test]
+    fn commands_are_listed_with_their_hints() {
+        let command = |name: &str, hint: Option<&str>| SlashCommand {
+            name: name.to_owned(),
+            description: "What it does".to_owned(),
+            hint: hint.map(str::to_owned),
+        };
+        let update =
+            json_of(present_commands(&[command("compact", None), command("plan", Some("[off|message]"))]));
+        assert_eq!(
+            update["availableCommands"],
+            json!([
+                { "name": "compact", "description": "What it does" },
+                { "name": "plan", "description": "What it does", "input": { "hint": "[off|message]" } },
+            ])
+        );
+    }
+}

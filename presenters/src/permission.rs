@@ -142,3 +142,120 @@ fn question_input(request: &PermissionRequest, call: &CallView<'_>) -> Value {
     }
     input
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{Case, diff_call, file_diff, full, generic_call, quirky, terminal_call};
+    use crate::wire::permission_params;
+    use agent_client_protocol::v1::schema::SelectedPermissionOutcome;
+    use protocol::card::ToolCallKind;
+    use protocol::decision::{PermissionRule, Preview};
+    use protocol::id::SessionId;
+    use serde_json::json;
+
+    const COMMAND: &str = "cargo test --workspace --all-features --no-fail-fast\nrm -rf target";
+
+    fn asked(case: &Case, preview: Preview, label: Option<&str>) -> PermissionRequest {
+        PermissionRequest {
+            session_id: SessionId::new("s"),
+            call_id: case.call_id.clone(),
+            tool_name: case.name.to_owned(),
+            arguments: case.arguments.clone(),
+            reason: Some("The mode asks first.".to_owned()),
+            preview,
+            rule: label.map(|label| PermissionRule {
+                tool: case.name.to_owned(),
+                subjects: vec!["x".to_owned()],
+                label: label.to_owned(),
+            }),
+        }
+    }
+
+    fn params(ctx: &PresentContext, case: &Case, request: &PermissionRequest) -> Value {
+        permission_params(&present_permission(ctx, request, &case.view())).unwrap()
+    }
+
+    fn command() -> Case {
+        let arguments = json!({ "command": COMMAND, "description": "Test", "timeout": 5 });
+        Case::new("bash", arguments, terminal_call(COMMAND))
+    }
+
+    #[test]
+    fn a_question_about_a_command_holds_all_of_it() {
+        let case = command();
+        let request = asked(&case, Preview::default(), Some("cargo test"));
+        insta::assert_json_snapshot!(params(&full(), &case, &request));
+        let title = "cargo test --workspace --all-features --no-fail-fast ⏎ rm -rf target";
+        assert_eq!(params(&quirky(), &case, &request)["toolCall"]["title"], title);
+    }
+
+    #[test]
+    fn a_question_about_a_change_shows_the_whole_change() {
+        let arguments = json!({ "file_path": "a.rs", "old_string": "x", "new_string": "y" });
+        let case =
+            Case::new("edit", arguments.clone(), diff_call("Edit a.rs", file_diff("a.rs", Some("x"), "y")));
+        let preview = Preview { diffs: vec![file_diff("/w/app/a.rs", Some("x\nz\n"), "y\nz\n")] };
+        let call = &params(&full(), &case, &asked(&case, preview, None))["toolCall"];
+        let whole =
+            json!({ "type": "diff", "path": "/w/app/a.rs", "oldText": "x\nz\n", "newText": "y\nz\n" });
+        assert_eq!(call["content"][1], whole);
+        assert_eq!(call["rawInput"], arguments);
+        let call = &params(&full(), &case, &asked(&case, Preview::default(), None))["toolCall"];
+        let fragment = json!({ "type": "diff", "path": "/w/app/a.rs", "oldText": "x", "newText": "y" });
+        assert_eq!(call["content"][1], fragment);
+    }
+
+    #[test]
+    fn a_question_about_a_new_file_says_null() {
+        let case = Case::new("write", json!({}), diff_call("Write a.rs", file_diff("a.rs", None, "y")));
+        let call = &params(&full(), &case, &asked(&case, Preview::default(), None))["toolCall"];
+        assert_eq!(call["content"][1].get("oldText"), Some(&Value::Null));
+    }
+
+    #[test]
+    fn a_question_about_anything_else_shows_its_input() {
+        let case = Case::new("mcp", json!({ "a": 1 }), generic_call("mcp", ToolCallKind::Other, None));
+        let call = &params(&full(), &case, &asked(&case, Preview::default(), None))["toolCall"];
+        assert_eq!(call["content"][1]["content"]["text"], "```json\n{\n  \"a\": 1\n}\n```");
+        let card = generic_call(COMMAND, ToolCallKind::Execute, json!(COMMAND));
+        let case = Case::new("bash", json!({ "command": COMMAND }), card);
+        let call = &params(&full(), &case, &asked(&case, Preview::default(), None))["toolCall"];
+        assert_eq!(call["content"][1]["content"]["text"], format!("```console\n{COMMAND}\n```"));
+    }
+
+    #[test]
+    fn always_is_offered_only_with_a_rule_and_names_it() {
+        let case = command();
+        let kinds = |request: &PermissionRequest| {
+            let options = params(&full(), &case, request)["options"].as_array().unwrap().clone();
+            options.iter().map(|option| option["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let with = asked(&case, Preview::default(), Some("cargo test"));
+        let without = asked(&case, Preview::default(), None);
+        assert_eq!(kinds(&with), ["allow_once", "allow_always", "reject_once"]);
+        assert_eq!(kinds(&without), ["allow_once", "reject_once"]);
+    }
+
+    #[test]
+    fn only_an_offered_allowance_allows() {
+        let case = command();
+        let with = asked(&case, Preview::default(), Some("cargo test"));
+        let without = asked(&case, Preview::default(), None);
+        let selected = |id: &'static str| {
+            RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(PermissionOptionId::new(id)))
+        };
+        for (id, expected_with, expected_without) in [
+            (ALLOW_ONCE, PermissionOutcome::AllowedOnce, PermissionOutcome::AllowedOnce),
+            (ALLOW_ALWAYS, PermissionOutcome::AllowedAlways, PermissionOutcome::Rejected),
+            (REJECT_ONCE, PermissionOutcome::Rejected, PermissionOutcome::Rejected),
+            ("allow", PermissionOutcome::Rejected, PermissionOutcome::Rejected),
+            ("", PermissionOutcome::Rejected, PermissionOutcome::Rejected),
+        ] {
+            assert_eq!(permission_outcome(&with, &selected(id)), expected_with, "{id}");
+            assert_eq!(permission_outcome(&without, &selected(id)), expected_without, "{id}");
+        }
+        let cancelled = RequestPermissionOutcome::Cancelled;
+        assert_eq!(permission_outcome(&with, &cancelled), PermissionOutcome::Cancelled);
+    }
+}

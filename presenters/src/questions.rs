@@ -220,3 +220,163 @@ fn options(question: &Question) -> Vec<PermissionOption> {
 fn choice_id(index: usize) -> String {
     format!("choice-{index}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{full, generic_call};
+    use agent_client_protocol::v1::schema::{ElicitationAcceptAction, SelectedPermissionOutcome};
+    use protocol::card::ToolCallKind;
+    use serde_json::{Value, json};
+
+    fn option(label: &str, description: Option<&str>) -> QuestionOption {
+        QuestionOption { label: label.to_owned(), description: description.map(str::to_owned) }
+    }
+
+    fn package_manager() -> Question {
+        Question {
+            id: "pkg".to_owned(),
+            question: "Which package manager?".to_owned(),
+            header: Some("Packages".to_owned()),
+            options: vec![
+                option("pnpm (Recommended)", Some("What the lock file is for")),
+                option("npm", None),
+            ],
+            ..Question::default()
+        }
+    }
+
+    fn extras() -> Question {
+        Question {
+            id: "a".to_owned(),
+            question: "What else?".to_owned(),
+            options: vec![option("tests", None), option("docs", None)],
+            multi_select: true,
+            ..Question::default()
+        }
+    }
+
+    fn name() -> Question {
+        Question { id: "name".to_owned(), question: "What name?".to_owned(), ..Question::default() }
+    }
+
+    fn plan_review() -> Question {
+        Question {
+            id: "plan-review".to_owned(),
+            question: "Carry out this plan?".to_owned(),
+            options: vec![option("Approve", None), option("Keep planning", None)],
+            detail: Some("# Plan\n\n1. Do it".to_owned()),
+            approve: Some("Approve".to_owned()),
+            ..Question::default()
+        }
+    }
+
+    fn form(questions: &[Question]) -> Value {
+        let request = question_form(&SessionId::new("s"), &CallId::new("call-1"), questions);
+        serde_json::to_value(request).unwrap()
+    }
+
+    fn permission(question: &Question) -> Option<Value> {
+        let arguments = json!({ "questions": [] });
+        let card = generic_call("Ask: x", ToolCallKind::Other, None);
+        let call_id = CallId::new("call-1");
+        let call =
+            CallView { call_id: &call_id, name: "ask_user_question", arguments: &arguments, card: &card };
+        let request = question_permission(&full(), &SessionId::new("s"), &call, question);
+        request.map(|request| serde_json::to_value(request).unwrap())
+    }
+
+    #[test]
+    fn one_question_is_a_form_under_its_own_id() {
+        insta::assert_json_snapshot!(form(&[package_manager()]));
+    }
+
+    #[test]
+    fn several_questions_keep_their_order_in_one_form() {
+        insta::assert_json_snapshot!(form(&[package_manager(), extras(), name()]));
+    }
+
+    #[test]
+    fn a_plan_under_review_stands_in_the_form() {
+        let form = form(&[plan_review()]);
+        assert_eq!(form["message"], "Carry out this plan?\n\n# Plan\n\n1. Do it");
+        assert_eq!(form["requestedSchema"]["properties"]["plan-review_other"]["title"], "Feedback");
+    }
+
+    fn answer(id: &str, selected: &[&str], custom: Option<&str>) -> Answer {
+        let selected = selected.iter().map(|label| (*label).to_owned()).collect();
+        Answer { id: id.to_owned(), selected, custom: custom.map(str::to_owned) }
+    }
+
+    #[test]
+    fn answers_of_a_form_come_back_in_the_order_of_the_questions() {
+        let questions = [package_manager(), extras(), name()];
+        let values: BTreeMap<String, ElicitationContentValue> = [
+            ("1_pkg", "pnpm (Recommended)".into()),
+            ("2_a", vec!["docs", "fuzzing"].into()),
+            ("2_a_other", "release notes".into()),
+            ("3_name", "x".into()),
+        ]
+        .map(|(key, value): (&str, ElicitationContentValue)| (key.to_owned(), value))
+        .into();
+        let accepted = CreateElicitationResponse::new(ElicitationAcceptAction::new().content(values));
+        let expected = vec![
+            answer("pkg", &["pnpm (Recommended)"], None),
+            answer("a", &["docs"], Some("fuzzing\nrelease notes")),
+            answer("name", &[], Some("x")),
+        ];
+        assert_eq!(form_answers(&questions, &accepted), Reply::Answered(expected));
+    }
+
+    #[test]
+    fn a_form_that_was_not_filled_in_is_a_dismissal_or_empty() {
+        let questions = [package_manager()];
+        for action in [ElicitationAction::Decline, ElicitationAction::Cancel] {
+            let response = CreateElicitationResponse::new(action);
+            assert_eq!(form_answers(&questions, &response), Reply::Dismissed);
+        }
+        let response = CreateElicitationResponse::new(ElicitationAcceptAction::new());
+        assert_eq!(form_answers(&questions, &response), Reply::Answered(vec![answer("pkg", &[], None)]));
+    }
+
+    #[test]
+    fn without_forms_a_choice_is_a_permission_question() {
+        insta::assert_json_snapshot!(permission(&package_manager()));
+    }
+
+    #[test]
+    fn a_plan_is_approved_or_refused_without_a_third_option() {
+        let request = permission(&plan_review()).unwrap();
+        assert_eq!(
+            request["options"],
+            json!([
+                { "optionId": "choice-0", "name": "Approve", "kind": "allow_once" },
+                { "optionId": "choice-1", "name": "Keep planning", "kind": "reject_once" },
+            ])
+        );
+        let text = "Carry out this plan?\n\n# Plan\n\n1. Do it";
+        assert_eq!(request["toolCall"]["content"][0]["content"]["text"], text);
+    }
+
+    #[test]
+    fn what_a_permission_question_cannot_carry_is_not_asked_by_one() {
+        assert_eq!(permission(&extras()), None);
+        assert_eq!(permission(&name()), None);
+    }
+
+    #[test]
+    fn only_an_offered_choice_answers() {
+        let question = package_manager();
+        let selected = |id: &'static str| {
+            RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(PermissionOptionId::new(id)))
+        };
+        for (outcome, expected) in [
+            (selected("choice-1"), Reply::Answered(answer("pkg", &["npm"], None))),
+            (selected("choice-2"), Reply::Dismissed),
+            (selected("cancel"), Reply::Dismissed),
+            (RequestPermissionOutcome::Cancelled, Reply::Stopped),
+        ] {
+            assert_eq!(permission_answer(&question, &outcome), expected);
+        }
+    }
+}

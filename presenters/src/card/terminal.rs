@@ -105,8 +105,20 @@ pub(crate) fn completed(
         };
         return Completed { raw_output, meta: Some(meta), ..Completed::default() };
     }
-    let text = fence("console", &plain_terminal_text(&card.output));
+    let text = fence("console", &text_with_exit(card));
     Completed { content: Some(vec![text_item(text)]), raw_output, ..Completed::default() }
+}
+
+/// The output as text, a bad end marked as in the text the model read: a fence has no other place for it.
+fn text_with_exit(card: &TerminalResult) -> String {
+    let output = plain_terminal_text(&card.output);
+    let marker = match &card.exit {
+        ExitState::Code(0) | ExitState::Unknown => return output,
+        ExitState::Code(code) => format!("[exit code: {code}]"),
+        ExitState::Signal(signal) => format!("[killed by signal: {signal}]"),
+    };
+    let output = output.trim_end_matches('\n');
+    if output.is_empty() { marker } else { format!("{output}\n{marker}") }
 }
 
 /// The end of a command whose result has no card of its own, or only text: it failed, or its tool parses no exit.
@@ -152,9 +164,9 @@ fn exit_entry(call_id: &CallId, exit: &ExitState) -> Value {
     }
 }
 
-/// The text of the output, for clients that print `rawOutput`, and how it ended.
+/// The output as plain text, for clients that print `rawOutput`, and how it ended.
 fn raw_output(card: &TerminalResult) -> Value {
-    let mut raw = raw_text(&card.output);
+    let mut raw = raw_text(&plain_terminal_text(&card.output));
     match &card.exit {
         ExitState::Code(code) => raw["exitCode"] = json!(code),
         ExitState::Signal(signal) => raw["signal"] = json!(signal),
