@@ -7,7 +7,8 @@ use crate::fixtures::{
 use crate::{ResultContext, fallback_card, present_result};
 use protocol::card::CallCard;
 use protocol::card::{
-    DiffCall, ExitState, FileDiff, GenericCall, GenericResult, ResultCard, ToolCallKind, WebFetch, WebResult,
+    DiffCall, ExitState, FileDiff, GenericCall, GenericResult, ReadFileLine, ReadResult, ResultCard,
+    ToolCallKind, WebFetch, WebResult,
 };
 use protocol::content::ContentBlock;
 use protocol::id::TerminalId;
@@ -307,4 +308,35 @@ fn a_change_without_a_place_is_at_its_file() {
     assert_eq!(pending["locations"], json!([{ "path": "/w/app/a.ts" }]));
     assert_eq!(pending["title"], "write");
     assert_eq!(pending["rawInput"], json!({ "file_path": "a.ts" }));
+}
+
+#[test]
+fn a_read_is_bounded_and_an_empty_one_says_why() {
+    for (n_lines, total_lines, expected) in [
+        (0, 0, "The file is empty.".to_owned()),
+        (0, 4, "Nothing at line 1: the file has 4 lines.".to_owned()),
+        (1, 1, "```\nx\n```".to_owned()),
+        (
+            600,
+            600,
+            format!(
+                "[a.txt:1](file:///w/app/a.txt#L1), lines 1 to 600 of 600\n\n```\n{}```\n\n\
+                 The model read 100 more lines, not shown here.",
+                "x\n".repeat(500)
+            ),
+        ),
+    ] {
+        let line = |number| ReadFileLine { number, text: "x".to_owned() };
+        let result = ResultCard::Read(ReadResult {
+            title: None,
+            path: "a.txt".to_owned(),
+            offset: 1,
+            lines: (1..=n_lines).map(line).collect(),
+            total_lines,
+            lang: None,
+            content: None,
+        });
+        let case = Case::new("read", json!({}), read_call("a.txt", "Read a.txt", 1)).ends("raw", result);
+        assert_eq!(case.completed(&full())["content"], json!([text_item(&expected)]));
+    }
 }

@@ -7,7 +7,7 @@
 
 use crate::call::{CallView, content, kind, locations, object, title_words, wire_id};
 use crate::card::{diff, generic, text_item};
-use crate::text::{fence, one_line};
+use crate::text::{fence, one_line, visible};
 use crate::title::MAX_CHARACTERS;
 use crate::{PresentContext, path};
 use agent_client_protocol::v1::schema::{
@@ -109,7 +109,7 @@ fn question_content(
         CallCard::Terminal(card) => {
             let cwd = card.cwd.as_deref().map(|cwd| format!("In {}", path::shown(ctx, cwd)));
             shown.extend(card.description.iter().cloned().chain(cwd).map(text_item));
-            shown.push(text_item(fence("console", &card.title)));
+            shown.push(text_item(fence("console", &visible(&card.title))));
         }
         _ if !preview.is_empty() && preview_fits => shown.extend(diff::content(ctx, preview)),
         CallCard::Diff(_) => shown.extend(content(ctx, call)),
@@ -124,7 +124,9 @@ fn question_content(
 /// The salient input of a call that has neither a command nor a change to show; without one, all its arguments.
 fn subject(card: &GenericCall, arguments: &Value) -> String {
     match card.raw_input.as_ref().unwrap_or(arguments) {
-        Value::String(text) if card.kind == protocol::card::ToolCallKind::Execute => fence("console", text),
+        Value::String(text) if card.kind == protocol::card::ToolCallKind::Execute => {
+            fence("console", &visible(text))
+        }
         Value::String(text) => fence("", text),
         input => fence("json", &format!("{input:#}")),
     }
@@ -188,6 +190,14 @@ mod tests {
         insta::assert_json_snapshot!(params(&full(), &case, &request));
         let title = "cargo test --workspace --all-features --no-fail-fast ⏎ rm -rf target";
         assert_eq!(params(&quirky(), &case, &request)["toolCall"]["title"], title);
+    }
+
+    #[test]
+    fn a_command_cannot_hide_a_part_of_itself() {
+        let case = Case::new("bash", json!({}), terminal_call("ls \u{202e}x\n\u{1b}[8mrm a"));
+        let call = &params(&full(), &case, &asked(&case, Preview::default(), None))["toolCall"];
+        assert_eq!(call["content"][3]["content"]["text"], "```console\nls \u{fffd}x\n [8mrm a\n```");
+        assert_eq!(call["rawInput"], json!({ "command": "ls \u{202e}x\n\u{1b}[8mrm a" }));
     }
 
     #[test]

@@ -68,6 +68,11 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// Several lines as they are, with the same replacements as [`one_line`]; tabs stay.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { plain(c) }).collect()
+}
+
 fn plain(character: char) -> char {
     match character {
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => '\u{fffd}',
