@@ -7,6 +7,8 @@
 #![deny(missing_docs)]
 
 pub mod context;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod host;
 pub mod policies;
 pub mod tool;

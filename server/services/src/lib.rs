@@ -9,6 +9,8 @@
 pub mod approval;
 pub mod attachments;
 pub mod clock;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod file_search;
 pub mod file_system;
 pub mod model;

@@ -1,0 +1,105 @@
+//! In-memory services for tests of other crates, behind the feature `fake`.
+//!
+//! [`World`] holds one of each and hands them out as [`Services`]; a test keeps the world to arrange and to look.
+//! Nothing here touches the disk, the network or the real clock.
+
+mod clock;
+mod files;
+mod people;
+mod search;
+mod shell;
+mod stores;
+
+pub use clock::FakeClock;
+pub use files::FakeFiles;
+pub use people::{FakeApproval, FakeQuestions};
+pub use search::FakeSearch;
+pub use shell::{FakeShell, shell_outcome};
+pub use stores::{FakeAttachments, FakeBlobs, FakeSpill};
+
+use crate::Services;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One fake of each service.
+#[derive(Clone, Default)]
+pub struct World {
+    /// Files, by absolute path; the session's folder is [`FakeFiles::CWD`].
+    pub files: Arc<FakeFiles>,
+    /// Scripted results of searches.
+    pub search: Arc<FakeSearch>,
+    /// Scripted outcomes of commands.
+    pub shell: Arc<FakeShell>,
+    /// Scripted answers to permission questions.
+    pub approval: Arc<FakeApproval>,
+    /// Scripted answers to other questions.
+    pub questions: Arc<FakeQuestions>,
+    /// Spilled texts.
+    pub spill: Arc<FakeSpill>,
+    /// Stored images.
+    pub attachments: Arc<FakeAttachments>,
+    /// Stored texts.
+    pub blobs: Arc<FakeBlobs>,
+    /// Time, which stands still until it is moved.
+    pub clock: Arc<FakeClock>,
+}
+
+impl World {
+    /// An empty world.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The world with a file of this text in it.
+    #[must_use]
+    pub fn with_file(self, path: &str, text: &str) -> Self {
+        self.files.put(path, text);
+        self
+    }
+
+    /// The services of a session in this world.
+    pub fn services(&self) -> Services {
+        Services {
+            files: self.files.clone(),
+            search: self.search.clone(),
+            shell: self.shell.clone(),
+            approval: self.approval.clone(),
+            questions: Some(self.questions.clone()),
+            spill: self.spill.clone(),
+            attachments: self.attachments.clone(),
+            blobs: self.blobs.clone(),
+            clock: self.clock.clone(),
+        }
+    }
+}
+
+/// A queue of scripted answers and a list of what was asked.
+struct Script<Q, A> {
+    state: Mutex<(Vec<Q>, VecDeque<A>)>,
+}
+
+impl<Q, A> Default for Script<Q, A> {
+    fn default() -> Self {
+        Self { state: Mutex::new((Vec::new(), VecDeque::new())) }
+    }
+}
+
+impl<Q: Clone, A> Script<Q, A> {
+    fn push(&self, answer: A) {
+        lock(&self.state).1.push_back(answer);
+    }
+
+    fn ask(&self, question: Q) -> Option<A> {
+        let mut state = lock(&self.state);
+        state.0.push(question);
+        state.1.pop_front()
+    }
+
+    fn asked(&self) -> Vec<Q> {
+        lock(&self.state).0.clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
