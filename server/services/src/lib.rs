@@ -15,6 +15,7 @@ pub mod file_search;
 pub mod file_system;
 pub mod model;
 pub mod questions;
+pub mod sandbox;
 pub mod session_store;
 pub mod shell;
 pub mod spill;

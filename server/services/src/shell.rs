@@ -134,6 +134,38 @@ pub enum ShellError {
     },
 }
 
+/// Variables that keep a command from waiting for a person: no pager, no editor, no password or confirmation prompt, no
+/// colour. Set by the tool through [`ShellRequest::env`].
+pub fn quiet_environment() -> Vec<(String, String)> {
+    [
+        ("NO_COLOR", "1"),
+        ("TERM", "dumb"),
+        ("PAGER", "cat"),
+        ("GIT_PAGER", "cat"),
+        ("MANPAGER", "cat"),
+        ("SYSTEMD_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_EDITOR", "true"),
+        ("GIT_SEQUENCE_EDITOR", "true"),
+        ("EDITOR", "true"),
+        ("VISUAL", "true"),
+        ("SSH_ASKPASS_REQUIRE", "never"),
+        ("DEBIAN_FRONTEND", "noninteractive"),
+        ("PIP_NO_INPUT", "1"),
+        ("NPM_CONFIG_YES", "true"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
+}
+
+/// Whether a variable of this name stays out of the environment of commands: its name speaks of a secret, or it is one
+/// of this program's own. Source: `spec/tools-files-shell.md` §0.6.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.starts_with("FOLLOWSPOT_")
+        || ["KEY", "PASSWORD", "SECRET", "TOKEN"].iter().any(|word| name.contains(word))
+}
+
 impl From<ShellError> for ToolFailure {
     fn from(error: ShellError) -> Self {
         match error {
@@ -142,5 +174,18 @@ impl From<ShellError> for ToolFailure {
             }
             _ => Self::plain(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_recognised_in_any_case() {
+        let secret = ["API_KEY", "my_token", "DbPassword", "CLIENT_SECRET_ID", "FOLLOWSPOT_MODEL"];
+        let plain = ["PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "MY_FOLLOWSPOT"];
+        assert_eq!(secret.map(is_secret_name), [true; 5]);
+        assert_eq!(plain.map(is_secret_name), [false; 5]);
     }
 }
