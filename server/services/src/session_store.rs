@@ -44,8 +44,12 @@ pub trait SessionStore: Send + Sync {
 pub trait SessionLog: Send + Sync {
     /// Appends a record. It is handed to the system when this returns and is on disk after the next [`SessionLog::flush`].
     ///
+    /// Its `seq` is 0 in a new log, else one more than that of the last record of [`StoredSession::records`] or of the
+    /// last append; not their number, since records in the middle may be unreadable.
+    ///
     /// # Errors
-    /// `Io`: nothing of the record is kept, so the next append may try again.
+    /// `Io`: nothing of the record is kept, so the next append may try again. So too for a `seq` that does not continue
+    /// the log and for a record over the store's size limit.
     fn append(&self, record: &Record) -> Result<(), StoreError>;
 
     /// Waits until everything appended is on disk.
