@@ -1,8 +1,8 @@
 //! Sessions on disk: one append-only JSON Lines file a session.
 //!
-//! Reading order: [`place`] says where things are, [`line`](mod@line) what a line is, [`read`] what a log holds, [`repair`] how
-//! an interrupted turn is closed, [`log`] how a record is appended, [`blobs`] the texts beside it, [`summary`] one line
-//! of a session list, [`store`] the whole. Only the composition root and the command line name this crate; everybody
+//! Reading order: `place` says where things are, `line` what a line is, `read` what a log holds, `repair` how
+//! an interrupted turn is closed, `log` how a record is appended, `blobs` the texts beside it, `summary` one line
+//! of a session list, `store` the whole. Only the composition root and the command line name this crate; everybody
 //! else knows `services::session_store`.
 //!
 //! Source: product decisions, "session log"; `spec/runtime.md` §2–3.
