@@ -1,1 +1,54 @@
-//! tools
+//! What the model can call: one folder a family, one file a tool.
+//!
+//! Called by the composition, which hands [`all_tools`] to each session's tool set. Tools reach the world through
+//! services only, and describe what they show as cards; they know no client and no wire.
+
+pub mod ask;
+pub mod files;
+pub mod plan;
+pub mod search;
+pub mod shell;
+
+mod arguments;
+mod denial;
+mod prepared;
+mod schema;
+
+use pipeline::tool::Tool;
+use pipeline::typed::{Typed, TypedTool};
+use std::sync::Arc;
+
+/// Which tools are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolChoice {
+    /// Opt-in families that are listed too; `all` lists every one. Unknown names change nothing.
+    pub enable: Vec<String>,
+    /// Names of tools that are never listed.
+    pub disable: Vec<String>,
+}
+
+impl ToolChoice {
+    fn enables(&self, family: &str) -> bool {
+        self.enable.iter().any(|enabled| enabled == family || enabled == "all")
+    }
+}
+
+/// Every tool that `choice` lists, in the order in which the model sees them.
+pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
+    let mut tools = Vec::new();
+    tools.extend(files::tools());
+    if choice.enables(files::STR_REPLACE_EDITOR) {
+        tools.extend(files::editor_tools());
+    }
+    tools.extend(search::tools());
+    tools.extend(shell::tools());
+    tools.extend(plan::tools());
+    tools.extend(ask::tools());
+    tools.retain(|tool| !choice.disable.contains(&tool.schema().name));
+    tools
+}
+
+/// Registers a typed tool.
+fn listed(tool: impl TypedTool) -> Arc<dyn Tool> {
+    Arc::new(Typed::new(tool))
+}

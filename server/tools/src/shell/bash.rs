@@ -1,0 +1,345 @@
+//! `bash`: runs a command line in a fresh shell.
+//!
+//! Runs through the shell service, which confines the command and shows it while it runs. A command that fails, is
+//! killed or times out is a result; only a command that did not run is a failure. Source:
+//! `spec/tools-files-shell.md` §8, `spec/presentation.md` §6.
+
+use super::{ansi, exit};
+use crate::arguments::not_blank;
+use crate::denial;
+use crate::schema::{nullable_integer, nullable_string};
+use async_trait::async_trait;
+use pipeline::context::ToolContext;
+use pipeline::tool::{Effect, PromptSection};
+use pipeline::typed::TypedTool;
+use protocol::card::{
+    CallCard, ExitState, GenericCall, GenericResult, ResultCard, TerminalCall, TerminalResult, ToolCallKind,
+};
+use protocol::content::ContentBlock;
+use protocol::mode::SandboxMode;
+use protocol::tool::{DurableResult, ToolFailure};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use services::shell::{CapturedStream, LiveSink, ShellOutcome, ShellRequest};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Budget of a command that names none, in milliseconds.
+const DEFAULT_TIMEOUT_MS: f64 = 120_000.0;
+/// Largest budget, in milliseconds; a larger one is cut to it.
+const MAX_TIMEOUT_MS: f64 = 600_000.0;
+/// Bytes of each stream that the model reads.
+const MAX_STREAM_BYTES: usize = 64_000;
+/// Bytes of each stream kept on disk.
+const MAX_SPILL_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Arguments of `bash`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct BashArgs {
+    /// The command line to run.
+    command: String,
+    /// What the command does, in 5 to 10 words, active voice; the user sees it. "ls" → "List files in current folder";
+    /// "git status" → "Show state of the working tree"; "npm install" → "Install package dependencies".
+    description: String,
+    /// Budget in milliseconds; the command is killed when it is used up. Default 120000, at most 600000.
+    #[serde(rename = "timeoutMs")]
+    timeout_ms: Option<f64>,
+    /// Folder to run in. Default: the session's folder, where a relative path starts too.
+    workdir: Option<String>,
+    /// Run in the background and return a job id at once; job_output reads its output, job_kill stops it. No budget
+    /// applies.
+    run_in_background: Option<bool>,
+}
+
+/// How the command went.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum BashOutput {
+    /// It ran to its end.
+    #[serde(rename_all = "camelCase")]
+    Foreground {
+        /// Exit code; null when a signal ended it.
+        #[schemars(required, schema_with = "nullable_integer")]
+        exit_code: Option<i32>,
+        /// Signal that ended it; null when it exited.
+        #[schemars(required, schema_with = "nullable_string")]
+        signal: Option<String>,
+        /// Whether its budget ran out.
+        timed_out: bool,
+        /// Whether it was cancelled.
+        aborted: bool,
+        /// Its budget in milliseconds.
+        timeout_ms: f64,
+        /// Standard output.
+        stdout: Stream,
+        /// Standard error.
+        stderr: Stream,
+        /// What the sandbox did; absent when nothing confined it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sandbox: Option<Confinement>,
+    },
+}
+
+/// What was kept of one stream, without control sequences.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Stream {
+    /// The whole text, or its head and tail.
+    text: String,
+    /// Whether `text` is less than everything.
+    truncated: bool,
+    /// Bytes that were printed.
+    total_bytes: u64,
+    /// File with the whole stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spill_path: Option<String>,
+}
+
+/// What the sandbox did.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Confinement {
+    /// Mode the command ran under.
+    mode: ConfinedMode,
+    /// Whether it was refused a write.
+    denied: bool,
+    /// How completely the backend enforces the mode.
+    enforcement: String,
+    /// Whether the call may be repeated with wider permissions.
+    may_escalate: bool,
+}
+
+/// A sandbox mode.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConfinedMode {
+    ReadOnly,
+    WorkspaceWrite,
+    DangerFullAccess,
+}
+
+/// The tool.
+pub struct Bash;
+
+#[async_trait]
+impl TypedTool for Bash {
+    type Args = BashArgs;
+    type Output = BashOutput;
+
+    const NAME: &'static str = "bash";
+
+    fn description(&self) -> String {
+        "Runs a command line with `bash -c` and returns its stdout and stderr. Each call is a fresh shell: no folder, \
+         variable or function survives it, so pass workdir instead of using cd. A nonzero exit is reported as \
+         [exit code: N]. Facts about this environment are in the managed $FOLLOWSPOT_* variables; look at them when you \
+         need them. Commands may run in a file sandbox; a blocked file operation is reported as \
+         [sandbox: file access denied under <mode> mode]: that is a decision of policy and no fault of the command, so do \
+         not try it another way. Of long output only the head and the tail are returned; the whole is saved to a file, \
+         where possible, and its path reported. For a command that runs long, set run_in_background: true: the call \
+         returns a job id at once; read the output with job_output and stop the job with job_kill."
+            .to_owned()
+    }
+
+    fn effect(&self, args: &BashArgs) -> Effect {
+        Effect::RunsCommand { command: args.command.clone(), is_shell: true }
+    }
+
+    async fn execute(&self, args: BashArgs, ctx: &ToolContext) -> Result<BashOutput, ToolFailure> {
+        not_blank("command", &args.command)?;
+        not_blank("description", &args.description)?;
+        let timeout_ms = args.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
+        if !(timeout_ms.is_finite() && timeout_ms > 0.0) {
+            return Err(ToolFailure::plain(format!(
+                "timeoutMs must be a positive number of milliseconds, not {timeout_ms}"
+            )));
+        }
+        let timeout_ms = timeout_ms.min(MAX_TIMEOUT_MS);
+        if args.run_in_background == Some(true) {
+            return Err(ToolFailure::plain("background jobs are not available in this build"));
+        }
+        let request = request(&args, timeout_ms, ctx).await;
+        let host = Arc::clone(&ctx.session.host);
+        let live: LiveSink = Arc::new(move |update| host.live(update));
+        let outcome = ctx.services().shell.run(request, live, &ctx.cancel).await?;
+        if outcome.aborted {
+            return Err(ToolFailure::aborted());
+        }
+        Ok(output(outcome, timeout_ms, denial::may_escalate(ctx)))
+    }
+
+    fn render(&self, _args: &BashArgs, output: &BashOutput) -> Vec<ContentBlock> {
+        vec![ContentBlock::text(text(output))]
+    }
+
+    fn present_call(&self, args: &BashArgs) -> Option<CallCard> {
+        if args.run_in_background == Some(true) {
+            return Some(CallCard::Generic(GenericCall {
+                title: args.command.clone(),
+                kind: ToolCallKind::Execute,
+                raw_input: Some(args.command.clone().into()),
+                content: vec![ContentBlock::text(&args.description)],
+                locations: Vec::new(),
+            }));
+        }
+        Some(CallCard::Terminal(TerminalCall {
+            title: args.command.clone(),
+            description: Some(args.description.clone()),
+            cwd: args.workdir.clone(),
+        }))
+    }
+
+    fn present_result(&self, args: &BashArgs, result: &DurableResult) -> Option<ResultCard> {
+        let text = result.single_text()?;
+        if result.is_error || args.run_in_background == Some(true) {
+            return Some(ResultCard::Generic(GenericResult {
+                title: None,
+                content: Some(vec![ContentBlock::text(console_fence(text))]),
+            }));
+        }
+        let (output, exit) = exit::parse(text);
+        Some(ResultCard::Terminal(TerminalResult { title: None, output: output.to_owned(), exit }))
+    }
+
+    fn section(&self) -> Option<PromptSection> {
+        Some(PromptSection {
+            name: "tool:bash".to_owned(),
+            order_tenths: 1050,
+            text: "A `bash` command failed when its result ends in `[exit code: N]`, `[killed by signal: NAME]` or \
+                   `[timed out after N ms]`; without such a line it succeeded. Check before you go on. There is nobody \
+                   at the command's input: use options that ask nothing and open no pager or editor."
+                .to_owned(),
+        })
+    }
+}
+
+async fn request(args: &BashArgs, timeout_ms: f64, ctx: &ToolContext) -> ShellRequest {
+    // Without a private folder the command still runs; only what exceeds memory is lost, and the text says so.
+    let spill_directory = ctx.services().spill.directory(&ctx.session.session_id).await.ok();
+    ShellRequest {
+        session_id: ctx.session.session_id.clone(),
+        call_id: ctx.execution.call_id.clone(),
+        argv: vec!["bash".to_owned(), "-c".to_owned(), args.command.clone()],
+        display: args.command.clone(),
+        workdir: args
+            .workdir
+            .as_ref()
+            .map_or_else(|| ctx.cwd().to_owned(), |workdir| ctx.cwd().join(workdir)),
+        env: environment(ctx),
+        timeout: Duration::from_secs_f64(timeout_ms / 1000.0),
+        sandbox: ctx.sandbox(),
+        max_stream_bytes: MAX_STREAM_BYTES,
+        max_spill_bytes: if spill_directory.is_some() { MAX_SPILL_BYTES } else { 0 },
+        spill_directory: spill_directory.unwrap_or_else(PathBuf::new),
+    }
+}
+
+/// Variables that keep commands from waiting for a person, and the facts about this environment.
+fn environment(ctx: &ToolContext) -> Vec<(String, String)> {
+    let quiet = [
+        ("NO_COLOR", "1"),
+        ("TERM", "dumb"),
+        ("PAGER", "cat"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_EDITOR", "false"),
+        ("EDITOR", "false"),
+        ("VISUAL", "false"),
+        ("FOLLOWSPOT_SHELL", "1"),
+        ("FOLLOWSPOT_SESSION_ID", ctx.session.session_id.as_str()),
+    ];
+    quiet.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn output(outcome: ShellOutcome, timeout_ms: f64, may_escalate: bool) -> BashOutput {
+    BashOutput::Foreground {
+        exit_code: outcome.exit_code,
+        signal: outcome.signal,
+        timed_out: outcome.timed_out,
+        aborted: outcome.aborted,
+        timeout_ms,
+        stdout: stream(outcome.stdout),
+        stderr: stream(outcome.stderr),
+        sandbox: outcome.sandbox.map(|report| Confinement {
+            mode: match report.mode {
+                SandboxMode::ReadOnly => ConfinedMode::ReadOnly,
+                SandboxMode::WorkspaceWrite => ConfinedMode::WorkspaceWrite,
+                SandboxMode::DangerFullAccess => ConfinedMode::DangerFullAccess,
+            },
+            denied: report.denied,
+            enforcement: report.enforcement,
+            may_escalate,
+        }),
+    }
+}
+
+fn stream(captured: CapturedStream) -> Stream {
+    Stream {
+        text: ansi::plain(&captured.text),
+        truncated: captured.truncated,
+        total_bytes: captured.total_bytes,
+        spill_path: captured.spill_path.map(|path| path.display().to_string()),
+    }
+}
+
+/// Output, error output, then what happened; the exit marker is always last.
+fn text(output: &BashOutput) -> String {
+    let BashOutput::Foreground { exit_code, signal, timed_out, timeout_ms, stdout, stderr, sandbox, .. } =
+        output;
+    let mut text = String::new();
+    add_stream(&mut text, stdout);
+    if !stderr.text.is_empty() || stderr.truncated {
+        add_line(&mut text, "[stderr]");
+        text.push('\n');
+        add_stream(&mut text, stderr);
+    }
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
+    if let Some(sandbox) = sandbox.as_ref().filter(|sandbox| sandbox.denied) {
+        add_line(&mut text, &denial::lines(sandbox.mode.into(), sandbox.may_escalate));
+    }
+    if *timed_out {
+        add_line(&mut text, &format!("[timed out after {timeout_ms}ms]"));
+    }
+    let exit = match (exit_code, signal) {
+        (_, Some(signal)) => ExitState::Signal(signal.clone()),
+        (Some(code), None) => ExitState::Code(*code),
+        (None, None) => ExitState::Unknown,
+    };
+    exit::append(text, &exit)
+}
+
+fn add_stream(text: &mut String, stream: &Stream) {
+    text.push_str(&stream.text);
+    if stream.truncated {
+        let place = stream.spill_path.as_deref().unwrap_or("(unavailable)");
+        let notice = format!("[output truncated: {} bytes in all; full output: {place}]", stream.total_bytes);
+        add_line(text, &notice);
+    }
+}
+
+/// Adds a line without its end; begins it on a fresh line.
+fn add_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+impl From<ConfinedMode> for SandboxMode {
+    fn from(mode: ConfinedMode) -> Self {
+        match mode {
+            ConfinedMode::ReadOnly => Self::ReadOnly,
+            ConfinedMode::WorkspaceWrite => Self::WorkspaceWrite,
+            ConfinedMode::DangerFullAccess => Self::DangerFullAccess,
+        }
+    }
+}
+
+/// The text in a fence that nothing inside it can end.
+fn console_fence(text: &str) -> String {
+    let longest = text.split(|char| char != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}console\n{}\n{fence}", text.trim_end_matches('\n'))
+}
