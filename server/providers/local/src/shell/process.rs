@@ -145,7 +145,8 @@ fn scan(group: Option<Pid>, marker: &str) -> Option<Vec<Pid>> {
             break;
         }
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+        let number = name.to_str().and_then(|name| name.parse().ok()).filter(|&pid: &i32| pid > 0);
+        let Some(pid) = number.and_then(Pid::from_raw) else {
             continue;
         };
         let folder = entry.path();
@@ -167,7 +168,8 @@ fn state_and_group(stat: &[u8]) -> Option<(u8, Pid)> {
     let after_name = &stat[memchr::memrchr(b')', stat)? + 1..];
     let mut fields = after_name.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
     let state = *fields.next()?.first()?;
-    let group = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+    // A process that is just being released shows group -1: it is gone.
+    let group = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok().filter(|&group: &i32| group > 0)?;
     Some((state, Pid::from_raw(group)?))
 }
 
@@ -185,14 +187,15 @@ mod tests {
 
     #[test]
     fn state_and_group_are_found_behind_any_name() {
-        let cases: [(&[u8], Option<(u8, i32)>); 3] = [
-            (b"12 (bash) S 1 34 34 0", Some((b'S', 34))),
-            (b"12 (a) Z 9 (b c) R 1 56 34 0", Some((b'R', 56))),
-            (b"garbage", None),
+        let cases = [
+            ("12 (bash) S 1 34 34 0", Some((b'S', 34))),
+            ("12 (a) Z 9 (b c) R 1 56 34 0", Some((b'R', 56))),
+            ("12 (gone) X 0 -1 -1 0", None),
+            ("garbage", None),
         ];
         for (stat, expected) in cases {
             let expected = expected.map(|(state, group)| (state, Pid::from_raw(group).unwrap()));
-            assert_eq!(state_and_group(stat), expected);
+            assert_eq!(state_and_group(stat.as_bytes()), expected, "{stat}");
         }
     }
 }
