@@ -1,1 +1,19 @@
-//! agent
+//! What happens over time: sessions, turns, steps, and the history a model is shown.
+//!
+//! * [`session`]: a session and its handle; one task owns it and runs one turn at a time.
+//! * [`core`]: its log and the state folded from it; the host of its tool calls.
+//! * [`state`]: the fold. * [`history`]: log → messages. * [`prompt`]: the system prompt and injected context.
+//! * [`turn`], [`step`]: one prompt to its end; one model request and its calls.
+//! * [`commands`]: slash commands. * [`title`]: the title made from the first prompt.
+
+#![deny(missing_docs)]
+
+pub mod commands;
+pub mod core;
+pub mod history;
+pub mod prompt;
+pub mod session;
+pub mod state;
+mod step;
+mod title;
+mod turn;

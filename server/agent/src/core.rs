@@ -1,0 +1,197 @@
+//! A session's log and the state folded from it. Every event goes through [`Core::append`]: logged, then shown.
+
+use crate::state::SessionState;
+use async_trait::async_trait;
+use pipeline::host::SessionHost;
+use protocol::decision::PermissionRule;
+use protocol::event::{Record, SessionEvent};
+use protocol::live::LiveUpdate;
+use protocol::mode::Mode;
+use protocol::tool::ToolFailure;
+use services::clock::Clock;
+use services::session_store::{SessionLog, StoreError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// Who shows a session. Called in log order; must only queue.
+#[async_trait]
+pub trait Observer: Send + Sync {
+    /// An event was logged.
+    fn event(&self, record: &Record);
+
+    /// Something to show now.
+    fn live(&self, update: LiveUpdate);
+
+    /// Waits while the one who watches is too slow.
+    async fn ready(&self);
+}
+
+/// A session's log, its fold and who watches it.
+pub struct Core {
+    log: Arc<dyn SessionLog>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    records: Vec<Record>,
+    next_seq: u64,
+    state: SessionState,
+    /// Ends the turn that runs; a fresh one for each turn.
+    turn: Option<CancellationToken>,
+}
+
+impl Core {
+    /// A core over a log that already holds `records`.
+    pub fn new(
+        log: Arc<dyn SessionLog>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+        mut state: SessionState,
+        records: Vec<Record>,
+    ) -> Self {
+        for record in &records {
+            state.apply(&record.event);
+        }
+        let next_seq = records.last().map_or(0, |record| record.seq + 1);
+        Self { log, clock, observer, inner: Mutex::new(Inner { records, next_seq, state, turn: None }) }
+    }
+
+    /// Appends an event to the log, folds it, shows it.
+    ///
+    /// # Errors
+    /// The log could not be written; nothing was folded or shown.
+    pub fn append(&self, event: SessionEvent) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let record = Record {
+            seq: inner.next_seq,
+            time: self.clock.now_ms(),
+            ignorable: event.ignorable(),
+            event,
+        };
+        self.log.append(&record)?;
+        inner.next_seq += 1;
+        inner.state.apply(&record.event);
+        // Shown under the lock, so that what is shown has the order of the log.
+        self.observer.event(&record);
+        if !matches!(record.event, SessionEvent::AssistantPartial { .. }) {
+            inner.records.push(record);
+        }
+        Ok(())
+    }
+
+    /// Waits until everything appended is on disk.
+    ///
+    /// # Errors
+    /// The disk refused.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.log.flush().await
+    }
+
+    /// The folded state.
+    pub fn state(&self) -> SessionState {
+        self.lock().state.clone()
+    }
+
+    /// Reads the records without copying them.
+    pub fn with_records<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
+        read(&self.lock().records)
+    }
+
+    /// Number of the last turn of these records.
+    pub(crate) fn turn_number(&self, records: &[Record]) -> u64 {
+        records
+            .iter()
+            .rev()
+            .find_map(|record| match record.event {
+                SessionEvent::TurnStart { turn } => Some(turn),
+                _ => None,
+            })
+            .unwrap_or(0)
+    }
+
+    /// Whoever watches.
+    pub fn observer(&self) -> &Arc<dyn Observer> {
+        &self.observer
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Puts a mode into force; the mode in force already is a success without an event.
+    ///
+    /// # Errors
+    /// The log could not be written.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), StoreError> {
+        let state = self.state();
+        if state.mode() == mode {
+            return Ok(());
+        }
+        if mode == Mode::Plan {
+            return self.append(SessionEvent::PlanMode { active: true });
+        }
+        // The preset first: whoever is told that plan mode is off then already sees the mode that was chosen.
+        if state.preset != mode {
+            self.append(SessionEvent::PermissionPreset { preset: mode })?;
+        }
+        if state.plan { self.append(SessionEvent::PlanMode { active: false }) } else { Ok(()) }
+    }
+
+    /// Begins a turn's cancellation; a child of `session`.
+    pub(crate) fn begin_turn(&self, session: &CancellationToken) -> CancellationToken {
+        let token = session.child_token();
+        self.lock().turn = Some(token.clone());
+        token
+    }
+
+    /// Forgets the turn's cancellation: a later cancel is a no-op.
+    pub(crate) fn end_turn(&self) {
+        self.lock().turn = None;
+    }
+
+    /// Cancels the turn that runs; without one it does nothing.
+    pub fn cancel_turn(&self) {
+        let turn = self.lock().turn.clone();
+        if let Some(turn) = turn {
+            turn.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn log_failure(error: StoreError) -> ToolFailure {
+    ToolFailure::coded("SessionLogError", "SESSION_LOG_FAILED", error.to_string())
+}
+
+#[async_trait]
+impl SessionHost for Core {
+    fn append(&self, event: SessionEvent) -> Result<(), ToolFailure> {
+        Core::append(self, event).map_err(log_failure)
+    }
+
+    fn live(&self, update: LiveUpdate) {
+        self.observer.live(update);
+    }
+
+    async fn checkpoint(&self) -> Result<(), ToolFailure> {
+        self.flush().await.map_err(log_failure)
+    }
+
+    fn mode(&self) -> Mode {
+        self.lock().state.mode()
+    }
+
+    fn rules(&self) -> Vec<PermissionRule> {
+        self.lock().state.rules.clone()
+    }
+
+    fn stop_turn(&self) {
+        self.cancel_turn();
+    }
+}

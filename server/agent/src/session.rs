@@ -1,0 +1,379 @@
+//! A session: one task owns it, takes prompts in order, and runs one turn at a time.
+
+use crate::commands::{self, CommandEnd};
+use crate::core::{Core, Observer};
+use crate::history;
+use crate::state::SessionState;
+use crate::turn::Turn;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pipeline::context::SessionScope;
+use pipeline::schedule::Pipeline;
+use protocol::content::ContentBlock;
+use protocol::event::{AbortCause, Record, SessionEvent, SessionHeader, TurnEndReason};
+use protocol::id::MessageId;
+use protocol::mode::Mode;
+use protocol::model::ModelRef;
+use services::Services;
+use services::model::{ModelError, Models};
+use services::session_store::{SessionLog, StoreError};
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Prompts that may wait behind the one that runs.
+const MAX_QUEUED_PROMPTS: usize = 64;
+
+/// What a session is made of.
+pub struct SessionParts {
+    /// First line of its log.
+    pub header: SessionHeader,
+    /// Its log.
+    pub log: Arc<dyn SessionLog>,
+    /// What the log holds already.
+    pub records: Vec<Record>,
+    /// What its tools reach.
+    pub services: Services,
+    /// Models to choose from.
+    pub models: Arc<dyn Models>,
+    /// Tools and policies.
+    pub pipeline: Arc<Pipeline>,
+    /// Who shows it.
+    pub observer: Arc<dyn Observer>,
+    /// Mode of a new session.
+    pub default_mode: Mode,
+    /// Whether commands may open connections.
+    pub network: bool,
+    /// The user's own instructions for every workspace, absolute; `None` when there is no such file.
+    pub instructions_file: Option<PathBuf>,
+    /// Most model requests of one turn; `None` has no limit.
+    pub max_turn_requests: Option<u64>,
+}
+
+/// How a prompt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PromptEnd {
+    /// The turn ended so.
+    Turn(TurnEndReason),
+    /// A slash command ran; no model was asked.
+    Command,
+    /// It was cancelled before its turn began.
+    CancelledInQueue,
+    /// Its content cannot be taken; the text says why. Nothing was logged.
+    Refused(String),
+    /// Too many prompts wait already.
+    QueueFull,
+    /// The log cannot be written; the text says why.
+    LogFailed(String),
+    /// The session is closed.
+    Closed,
+}
+
+/// Everything the session's task and its handle share.
+pub(crate) struct Shared {
+    pub core: Arc<Core>,
+    pub scope: SessionScope,
+    pub models: Arc<dyn Models>,
+    pub pipeline: Arc<Pipeline>,
+    pub instructions_file: Option<PathBuf>,
+    pub max_turn_requests: Option<u64>,
+    /// Whether the log held anything when the session was opened.
+    pub resumed: bool,
+}
+
+/// A prompt's content, made ready only when its turn comes (images are stored first); the error refuses it.
+pub type PromptContent = BoxFuture<'static, Result<Vec<ContentBlock>, String>>;
+
+struct QueuedPrompt {
+    content: PromptContent,
+    cancel: CancellationToken,
+    reply: oneshot::Sender<PromptEnd>,
+}
+
+/// A session's handle.
+pub struct Session {
+    shared: Arc<Shared>,
+    prompts: mpsc::Sender<QueuedPrompt>,
+    /// Ends the session.
+    token: CancellationToken,
+    /// Ends every prompt that runs or waits; replaced by each cancel.
+    generation: Mutex<CancellationToken>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Session {
+    /// Opens a session over its log and starts its task. Nothing is sent or logged.
+    pub fn open(parts: SessionParts) -> Arc<Self> {
+        let resumed = !parts.records.is_empty();
+        let (preset, plan) = SessionState::initial_mode(parts.default_mode);
+        let core = Arc::new(Core::new(
+            parts.log,
+            parts.services.clock.clone(),
+            parts.observer,
+            SessionState::new(preset, plan),
+            parts.records,
+        ));
+        let mut roots = vec![parts.header.cwd.clone()];
+        roots.extend(parts.header.additional_directories.iter().cloned());
+        let shared = Arc::new(Shared {
+            scope: SessionScope {
+                session_id: parts.header.id.clone(),
+                cwd: parts.header.cwd,
+                roots,
+                delegation_depth: parts.header.delegation_depth,
+                network: parts.network,
+                services: parts.services,
+                host: core.clone(),
+                observations: Arc::default(),
+            },
+            core,
+            models: parts.models,
+            pipeline: parts.pipeline,
+            instructions_file: parts.instructions_file,
+            max_turn_requests: parts.max_turn_requests,
+            resumed,
+        });
+        let (prompts, queue) = mpsc::channel(MAX_QUEUED_PROMPTS);
+        let token = CancellationToken::new();
+        let task = tokio::spawn(serve(shared.clone(), queue, token.clone()));
+        Arc::new(Self {
+            shared,
+            prompts,
+            generation: Mutex::new(token.child_token()),
+            token,
+            task: Mutex::new(Some(task)),
+        })
+    }
+
+    /// Queues a prompt; it is taken in the order of these calls. The future waits for its end.
+    ///
+    /// `withdrawn` ends this prompt alone, running or waiting.
+    pub fn prompt(
+        &self,
+        content: PromptContent,
+        withdrawn: CancellationToken,
+    ) -> impl Future<Output = PromptEnd> + Send + 'static {
+        let cancel = self.generation.lock().unwrap_or_else(PoisonError::into_inner).child_token();
+        let (reply, end) = oneshot::channel();
+        let queued = self.prompts.try_send(QueuedPrompt { content, cancel: cancel.clone(), reply });
+        async move {
+            match queued {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(_)) => return PromptEnd::QueueFull,
+                Err(mpsc::error::TrySendError::Closed(_)) => return PromptEnd::Closed,
+            }
+            let mut end = std::pin::pin!(end);
+            let ended = tokio::select! {
+                ended = &mut end => ended,
+                () = withdrawn.cancelled() => {
+                    cancel.cancel();
+                    end.await
+                }
+            };
+            ended.unwrap_or(PromptEnd::Closed)
+        }
+    }
+
+    /// Cancels the prompt that runs and those that wait. Without any it does nothing.
+    pub fn cancel(&self) {
+        let mut generation = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *generation, self.token.child_token()).cancel();
+    }
+
+    /// The state folded from the log.
+    pub fn state(&self) -> SessionState {
+        self.shared.core.state()
+    }
+
+    /// Reads the log's records without copying them.
+    pub fn with_records<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
+        self.shared.core.with_records(read)
+    }
+
+    /// The session's folders.
+    pub fn scope(&self) -> &SessionScope {
+        &self.shared.scope
+    }
+
+    /// The model in force and its effort.
+    pub fn model(&self) -> (ModelRef, Option<String>) {
+        self.shared.model()
+    }
+
+    /// Whether the model in force could be asked now.
+    ///
+    /// # Errors
+    /// Its provider has no key; the message says what to do.
+    pub fn check_model(&self) -> Result<(), ModelError> {
+        self.shared.models.check(&self.model().0)
+    }
+
+    /// Puts a mode into force, at once.
+    ///
+    /// # Errors
+    /// The log could not be written.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), StoreError> {
+        self.shared.core.set_mode(mode)
+    }
+
+    /// Chooses the model and effort of the requests to come.
+    ///
+    /// # Errors
+    /// The log could not be written.
+    pub fn set_model(&self, model: ModelRef, effort: Option<String>) -> Result<(), StoreError> {
+        if self.model() == (model.clone(), effort.clone()) && self.state().model.is_some() {
+            return Ok(());
+        }
+        let context_window = self.shared.models.info(&model).context_window;
+        self.shared.core.append(SessionEvent::RequestContext { model, effort, context_window })
+    }
+
+    /// Ends the session: cancels what runs, waits for it, and puts the log on disk.
+    pub async fn close(&self) {
+        self.token.cancel();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task
+            && let Err(error) = task.await
+        {
+            tracing::error!(%error, "the task of a session failed");
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn model(&self) -> (ModelRef, Option<String>) {
+        match self.core.state().model {
+            Some(model) => model,
+            None => {
+                let model = self.models.default_model();
+                let effort = self.models.info(&model).default_effort;
+                (model, effort)
+            }
+        }
+    }
+}
+
+/// The session's task: prompts in order, one turn at a time, until the session is closed.
+async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, token: CancellationToken) {
+    loop {
+        let prompt = tokio::select! {
+            biased;
+            () = token.cancelled() => break,
+            prompt = queue.recv() => prompt,
+        };
+        let Some(prompt) = prompt else { break };
+        let end = if prompt.cancel.is_cancelled() {
+            PromptEnd::CancelledInQueue
+        } else {
+            match prompt.content.await {
+                Ok(content) => run_prompt(&shared, content, &prompt.cancel).await,
+                Err(reason) => PromptEnd::Refused(reason),
+            }
+        };
+        // Whoever asked may be gone; the turn is in the log all the same.
+        let _ = prompt.reply.send(end);
+    }
+    if let Err(error) = shared.core.flush().await {
+        tracing::error!(%error, "could not put the session log on disk");
+    }
+}
+
+async fn run_prompt(shared: &Shared, content: Vec<ContentBlock>, cancel: &CancellationToken) -> PromptEnd {
+    let content = match run_command(shared, content) {
+        Ok(Ok(prompt)) => prompt,
+        Ok(Err(end)) => return end,
+        Err(error) => return PromptEnd::LogFailed(error.to_string()),
+    };
+    let core = &shared.core;
+    let turn_token = core.begin_turn(cancel);
+    let turn = Turn::new(shared, turn_token.clone());
+    let outcome = AssertUnwindSafe(turn.run(content)).catch_unwind().await;
+    let reason = match outcome {
+        Ok(Ok(reason)) => reason,
+        Ok(Err(error)) => {
+            core.end_turn();
+            return PromptEnd::LogFailed(error.to_string());
+        }
+        Err(panic) => {
+            tracing::error!(cause = panic_text(&*panic), "a turn panicked");
+            TurnEndReason::Error {
+                message: "an internal error ended the turn; the next prompt starts clean".to_owned(),
+                code: "INTERNAL".to_owned(),
+            }
+        }
+    };
+    // A cancel that took effect is what the user did, whatever else was about to happen.
+    let reason = match reason {
+        TurnEndReason::Completed if turn_token.is_cancelled() => {
+            TurnEndReason::Aborted { cause: AbortCause::User }
+        }
+        other => other,
+    };
+    core.end_turn();
+    match finish(core, reason.clone()).await {
+        Ok(()) => PromptEnd::Turn(reason),
+        Err(error) => PromptEnd::LogFailed(error.to_string()),
+    }
+}
+
+/// Closes whatever the turn left open, whatever way it ended, and puts the log on disk.
+async fn finish(core: &Core, reason: TurnEndReason) -> Result<(), StoreError> {
+    let (turn, step, step_open, open) = core.with_records(|records| {
+        let step = records.iter().rev().find_map(|record| match record.event {
+            SessionEvent::StepStart { step, .. } => Some((step, true)),
+            SessionEvent::StepEnd { step, .. } => Some((step, false)),
+            SessionEvent::TurnStart { .. } => Some((0, false)),
+            _ => None,
+        });
+        let (step, step_open) = step.unwrap_or((0, false));
+        (core.turn_number(records), step, step_open, history::open_calls(records))
+    });
+    for call in open {
+        for event in history::closing_events(call, turn, step) {
+            core.append(event)?;
+        }
+    }
+    if step_open {
+        core.append(SessionEvent::StepEnd { turn, step })?;
+    }
+    core.append(SessionEvent::TurnEnd { turn, reason })?;
+    core.flush().await
+}
+
+/// Runs the command a prompt begins with; gives back the prompt when the model is to be asked.
+fn run_command(
+    shared: &Shared,
+    content: Vec<ContentBlock>,
+) -> Result<Result<Vec<ContentBlock>, PromptEnd>, StoreError> {
+    let Some((command, input)) = commands::parse(&content) else { return Ok(Ok(content)) };
+    let core = &shared.core;
+    let command_id = core.clock().fresh_id();
+    core.append(SessionEvent::CommandRun {
+        command_id: command_id.clone(),
+        name: command.name.to_owned(),
+        args: input.clone(),
+    })?;
+    let end = commands::run(core, command, &input, &content[1..])?;
+    let (ok, text) = match &end {
+        CommandEnd::Told(Ok(text)) => (true, text.clone()),
+        CommandEnd::Told(Err(text)) => (false, text.clone()),
+        CommandEnd::Prompt(_) => (true, String::new()),
+    };
+    let message_id = MessageId::new(format!("msg_{}", core.clock().fresh_id()));
+    core.append(SessionEvent::CommandDone { command_id, ok, text, message_id })?;
+    Ok(match end {
+        CommandEnd::Told(_) => Err(PromptEnd::Command),
+        CommandEnd::Prompt(prompt) => Ok(prompt),
+    })
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("unknown cause")
+}

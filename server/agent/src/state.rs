@@ -1,0 +1,103 @@
+//! What a session's log says about the present: mode, model, rules, plan, title. A pure fold.
+
+use protocol::decision::PermissionRule;
+use protocol::event::{SessionEvent, TitleSource, TodoItem};
+use protocol::message::MessageSource;
+use protocol::mode::Mode;
+use protocol::model::{ModelRef, Usage};
+use protocol::tool::ToolSchema;
+
+/// The state folded from a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionState {
+    /// The permission mode under plan mode; never [`Mode::Plan`].
+    pub preset: Mode,
+    /// Whether plan mode is on.
+    pub plan: bool,
+    /// The model and its effort; `None` before one was chosen.
+    pub model: Option<(ModelRef, Option<String>)>,
+    /// Standing permissions.
+    pub rules: Vec<PermissionRule>,
+    /// The todo list; `None` before the first, and cleared when a turn starts after all is done.
+    pub todos: Option<Vec<TodoItem>>,
+    /// The latest title.
+    pub title: Option<(String, TitleSource)>,
+    /// Number of the last turn.
+    pub turn: u64,
+    /// Whether a turn is open.
+    pub turn_open: bool,
+    /// The last system prompt and tool list.
+    pub header: Option<(String, Vec<ToolSchema>)>,
+    /// Tokens of the last answered request.
+    pub usage: Option<Usage>,
+    /// The last runtime-context snapshot the model was shown.
+    pub runtime_context: Option<String>,
+    /// Whether workspace instructions were injected.
+    pub instructed: bool,
+}
+
+impl SessionState {
+    /// Preset and plan flag of a session that starts in this mode.
+    pub fn initial_mode(mode: Mode) -> (Mode, bool) {
+        match mode {
+            Mode::Plan => (Mode::default(), true),
+            mode => (mode, false),
+        }
+    }
+
+    /// The state of an empty log.
+    pub fn new(preset: Mode, plan: bool) -> Self {
+        Self {
+            preset,
+            plan,
+            model: None,
+            rules: Vec::new(),
+            todos: None,
+            title: None,
+            turn: 0,
+            turn_open: false,
+            header: None,
+            usage: None,
+            runtime_context: None,
+            instructed: false,
+        }
+    }
+
+    /// The mode in force.
+    pub fn mode(&self) -> Mode {
+        if self.plan { Mode::Plan } else { self.preset }
+    }
+
+    /// Takes the next event into account.
+    pub fn apply(&mut self, event: &SessionEvent) {
+        match event {
+            SessionEvent::TurnStart { turn } => {
+                self.turn = *turn;
+                self.turn_open = true;
+                self.todos = None;
+            }
+            SessionEvent::TurnEnd { .. } => self.turn_open = false,
+            SessionEvent::PlanMode { active } => self.plan = *active,
+            SessionEvent::PermissionPreset { preset } => self.preset = *preset,
+            SessionEvent::PermissionRule { rule } if !self.rules.contains(rule) => self.rules.push(rule.clone()),
+            SessionEvent::RequestContext { model, effort, .. } => {
+                self.model = Some((model.clone(), effort.clone()));
+            }
+            SessionEvent::RequestHeader { system, tools, .. } => {
+                self.header = Some((system.clone(), tools.clone()));
+            }
+            SessionEvent::TodoWrite { todos } => self.todos = Some(todos.clone()),
+            SessionEvent::Title { title, source } => self.title = Some((title.clone(), *source)),
+            SessionEvent::AssistantMessage { usage: Some(usage), .. } => self.usage = Some(*usage),
+            SessionEvent::UserMessage { message } => match &message.source {
+                MessageSource::AgentInstructions => self.instructed = true,
+                MessageSource::Plugin { plugin, .. } if plugin == crate::prompt::RUNTIME_CONTEXT => {
+                    self.runtime_context =
+                        message.content.first().and_then(|block| block.as_text()).map(str::to_owned);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! One prompt to its end: the messages that enter, then steps until the model has said all.
+
+use crate::history::history;
+use crate::prompt::{RUNTIME_CONTEXT, runtime_context, system_prompt, workspace_instructions};
+use crate::session::Shared;
+use crate::step::{Answer, StepId, ask};
+use crate::title::fallback_title;
+use pipeline::schedule::Batch;
+use protocol::content::ContentBlock;
+use protocol::event::{AbortCause, HeaderReason, SessionEvent, TitleSource, TurnEndReason};
+use protocol::id::MessageId;
+use protocol::message::{AssistantMessage, ContextForm, MessageSource, UserMessage};
+use protocol::model::{FinishReason, ModelRequest};
+use protocol::tool::ToolSchema;
+use services::session_store::StoreError;
+use services::spill::SpillRequest;
+use tokio_util::sync::CancellationToken;
+
+/// Longest text of one block of a prompt that is kept inline; a longer one is spilled.
+const MAX_PROMPT_BLOCK_BYTES: usize = 512 << 10;
+
+/// A turn while it runs.
+pub(crate) struct Turn<'a> {
+    shared: &'a Shared,
+    cancel: CancellationToken,
+    number: u64,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(shared: &'a Shared, cancel: CancellationToken) -> Self {
+        let number = shared.core.state().turn + 1;
+        Self { shared, cancel, number }
+    }
+
+    /// Runs the turn to its end. The caller closes what it left open and logs the end.
+    ///
+    /// # Errors
+    /// The log could not be written.
+    pub(crate) async fn run(&self, content: Vec<ContentBlock>) -> Result<TurnEndReason, StoreError> {
+        let core = &self.shared.core;
+        core.append(SessionEvent::TurnStart { turn: self.number })?;
+        self.enter(content).await?;
+        let mut step = 0;
+        let mut attempts = 0;
+        loop {
+            if self.cancel.is_cancelled() {
+                return Ok(aborted());
+            }
+            if self.shared.max_turn_requests.is_some_and(|most| step >= most) {
+                return Ok(TurnEndReason::MaxTurnRequests);
+            }
+            step += 1;
+            let id = StepId { turn: self.number, step };
+            core.append(SessionEvent::StepStart { turn: id.turn, step: id.step })?;
+            let ended = self.step(id, &mut attempts).await?;
+            if let Some(reason) = ended {
+                return Ok(reason);
+            }
+            core.append(SessionEvent::StepEnd { turn: id.turn, step: id.step })?;
+        }
+    }
+
+    /// One step; `Some` ends the turn.
+    async fn step(&self, id: StepId, attempts: &mut u32) -> Result<Option<TurnEndReason>, StoreError> {
+        let core = &self.shared.core;
+        let request = self.request().await?;
+        core.flush().await?;
+        let answer = ask(core, &*self.shared.models, request, id, attempts, &self.cancel).await;
+        let (message, finish) = match answer {
+            Answer::Said { message, finish } => (message, finish),
+            Answer::Cut => {
+                self.inject(
+                    "stream-recovery",
+                    ContextForm::Notice,
+                    "The connection to the model broke and cut your last answer. Go on exactly where it stops; do not repeat it.",
+                )?;
+                return Ok(None);
+            }
+            Answer::Cancelled => return Ok(Some(aborted())),
+            Answer::Failed(error) => {
+                return Ok(Some(TurnEndReason::Error {
+                    message: error.message,
+                    code: error.kind.code().to_owned(),
+                }));
+            }
+            Answer::LogFailed(error) => return Err(error),
+        };
+        *attempts = 0;
+        match finish {
+            FinishReason::Refusal => return Ok(Some(TurnEndReason::Refused)),
+            FinishReason::MaxTokens => return Ok(Some(TurnEndReason::MaxTokens)),
+            FinishReason::Stop | FinishReason::ToolCalls => {}
+        }
+        if message.calls().next().is_none() {
+            return Ok(Some(TurnEndReason::Completed));
+        }
+        self.run_calls(id, &message).await
+    }
+
+    async fn run_calls(
+        &self,
+        id: StepId,
+        message: &AssistantMessage,
+    ) -> Result<Option<TurnEndReason>, StoreError> {
+        let batch = Batch {
+            calls: message.calls().cloned().collect(),
+            turn: id.turn,
+            step: id.step,
+            cancel: self.cancel.clone(),
+        };
+        let result = self.shared.pipeline.execute(batch, &self.shared.scope).await;
+        for message in result.additional_contexts {
+            self.shared.core.append(SessionEvent::UserMessage { message })?;
+        }
+        if self.cancel.is_cancelled() {
+            return Ok(Some(aborted()));
+        }
+        Ok(result.concluded.then_some(TurnEndReason::Completed))
+    }
+
+    /// What enters with the prompt: the prompt, the title it suggests, workspace instructions, the runtime context.
+    async fn enter(&self, content: Vec<ContentBlock>) -> Result<(), StoreError> {
+        let core = &self.shared.core;
+        let mut bounded = Vec::with_capacity(content.len());
+        for block in content {
+            bounded.push(self.bound(block).await);
+        }
+        let text: Vec<&str> = bounded.iter().filter_map(ContentBlock::as_text).collect();
+        let title = fallback_title(&text.join(" "));
+        self.append_message(bounded, MessageSource::User)?;
+        // Acknowledged from here on: what the user said is on disk before anything is done about it.
+        core.flush().await?;
+        let state = core.state();
+        if let (None, Some(title)) = (&state.title, title) {
+            core.append(SessionEvent::Title { title, source: TitleSource::Fallback })?;
+        }
+        if !state.instructed {
+            let instructions = workspace_instructions(
+                &*self.shared.scope.services.files,
+                &self.shared.scope.cwd,
+                self.shared.instructions_file.as_deref(),
+                &self.cancel,
+            );
+            let found = tokio::select! {
+                found = instructions => found,
+                () = self.cancel.cancelled() => None,
+            };
+            if let Some(text) = found {
+                self.append_message(vec![ContentBlock::text(text)], MessageSource::AgentInstructions)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A text block that is too long to keep is spilled and replaced by its ends and where the rest is.
+    async fn bound(&self, block: ContentBlock) -> ContentBlock {
+        let text = match &block {
+            ContentBlock::Text { text } | ContentBlock::Resource { text, .. } => text,
+            ContentBlock::Image { .. } | ContentBlock::ResourceLink { .. } => return block,
+        };
+        if text.len() <= MAX_PROMPT_BLOCK_BYTES {
+            return block;
+        }
+        let spilled = self
+            .shared
+            .scope
+            .services
+            .spill
+            .save_text(SpillRequest {
+                session_id: self.shared.scope.session_id.clone(),
+                call_id: protocol::id::CallId::new(format!("prompt-{}", self.number)),
+                suggested_name: "prompt.txt".to_owned(),
+                content: text.clone(),
+            })
+            .await;
+        let rest = match spilled {
+            Ok(spilled) => format!("the whole is in {}", spilled.path.display()),
+            Err(error) => format!("the rest could not be kept: {error}"),
+        };
+        let shown = ends(text, MAX_PROMPT_BLOCK_BYTES / 2, &rest);
+        match block {
+            ContentBlock::Resource { uri, mime_type, .. } => {
+                ContentBlock::Resource { uri, mime_type, text: shown }
+            }
+            _ => ContentBlock::Text { text: shown },
+        }
+    }
+
+    /// The next request; logs what changed in prompt, tools, model and runtime context.
+    async fn request(&self) -> Result<ModelRequest, StoreError> {
+        let shared = self.shared;
+        let core = &shared.core;
+        let tools = shared.pipeline.tools(&shared.scope);
+        let state = core.state();
+        let context = runtime_context(state.mode(), shared.scope.network, &today(core.clock().now_ms()));
+        if state.runtime_context.as_deref() != Some(context.as_str()) {
+            self.inject(RUNTIME_CONTEXT, ContextForm::Snapshot, &context)?;
+        }
+        let system = system_prompt(&tools, &shared.scope.cwd, &shared.scope.roots, state.plan);
+        let schemas: Vec<ToolSchema> = tools.iter().map(|tool| tool.schema().clone()).collect();
+        let header = (system, schemas);
+        if state.header.as_ref() != Some(&header) {
+            let reason = match (&state.header, shared.resumed) {
+                (None, _) => HeaderReason::Initial,
+                (Some(_), true) if self.number == 1 => HeaderReason::Resume,
+                (Some(_), _) => HeaderReason::Change,
+            };
+            core.append(SessionEvent::RequestHeader {
+                system: header.0.clone(),
+                tools: header.1.clone(),
+                reason,
+            })?;
+        }
+        let (model, effort) = shared.model();
+        let info = shared.models.info(&model);
+        if state.model.is_none() {
+            core.append(SessionEvent::RequestContext {
+                model: model.clone(),
+                effort: effort.clone(),
+                context_window: info.context_window,
+            })?;
+        }
+        Ok(ModelRequest {
+            model,
+            effort,
+            system: header.0,
+            messages: core.with_records(history),
+            tools: header.1,
+            max_tokens: info.max_output_tokens,
+            cwd: shared.scope.cwd.clone(),
+        })
+    }
+
+    fn inject(&self, plugin: &str, form: ContextForm, text: &str) -> Result<(), StoreError> {
+        let source = MessageSource::Plugin { plugin: plugin.to_owned(), form };
+        self.append_message(vec![ContentBlock::text(text)], source)
+    }
+
+    fn append_message(&self, content: Vec<ContentBlock>, source: MessageSource) -> Result<(), StoreError> {
+        let core = &self.shared.core;
+        let id = MessageId::new(format!("msg_{}", core.clock().fresh_id()));
+        core.append(SessionEvent::UserMessage { message: UserMessage { id, content, source } })
+    }
+}
+
+fn aborted() -> TurnEndReason {
+    TurnEndReason::Aborted { cause: AbortCause::User }
+}
+
+/// The first and last `each` bytes of a text with a marker between them.
+fn ends(text: &str, each: usize, rest: &str) -> String {
+    let head = (0..=each).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let tail = (text.len() - each..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    format!("{}\n\n[{} bytes left out; {rest}]\n\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+/// The UTC date, `YYYY-MM-DD`.
+fn today(now_ms: i64) -> String {
+    // Civil date from days since the epoch; proleptic Gregorian calendar.
+    let days = now_ms.div_euclid(86_400_000) + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_civil() {
+        let cases =
+            [(0, "1970-01-01"), (951_782_400_000, "2000-02-29"), (1_796_083_200_000, "2026-12-01"), (-1, "1969-12-31")];
+        for (now_ms, expected) in cases {
+            assert_eq!(today(now_ms), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_text_keeps_its_ends() {
+        let text = format!("é{}é", "x".repeat(100));
+        let shown = ends(&text, 11, "gone");
+        assert!(shown.starts_with('é') && shown.ends_with('é') && shown.contains("82 bytes left out; gone"), "{shown}");
+    }
+}

@@ -1,0 +1,304 @@
+//! The sessions of one connection, and what each is made of.
+
+use super::client::{ClientLink, ClientProfile};
+use super::client_approval::ClientApproval;
+use super::client_file_system::ClientFileSystem;
+use super::client_questions::ClientQuestions;
+use super::client_shell::ClientShell;
+use super::outbox::Outbox;
+use super::view::{FindTool, SessionView, ViewObserver, ViewParts, card_of};
+use crate::config::{Config, ShellBackend};
+use agent::commands::COMMANDS;
+use agent::session::{Session, SessionParts};
+use agent::state::SessionState;
+use agent_client_protocol::v1::schema::{McpServer, SessionId as WireSessionId, SessionUpdate};
+use pipeline::schedule::Pipeline;
+use presenters::commands::{SlashCommand, present_commands};
+use presenters::{PresentContext, TerminalStyle};
+use protocol::event::{LOG_VERSION, SessionEvent, SessionHeader};
+use protocol::id::{MessageId, SessionId};
+use provider_local::{LocalFileSystem, LocalSearch, LocalShell};
+use services::Services;
+use services::attachments::Attachments;
+use services::clock::Clock;
+use services::model::Models;
+use services::session_store::{SessionStore, StoreError};
+use services::shell::Shell;
+use services::spill::Spill;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Stored keys, as far as the connection touches them.
+pub trait Credentials: Send + Sync {
+    /// Removes every stored key.
+    ///
+    /// # Errors
+    /// The file could not be changed.
+    fn forget(&self) -> std::io::Result<()>;
+}
+
+/// What every session shares.
+pub struct ServerParts {
+    /// The user's configuration.
+    pub config: Config,
+    /// Stored sessions.
+    pub store: Arc<dyn SessionStore>,
+    /// Models to choose from.
+    pub models: Arc<dyn Models>,
+    /// Tools and policies.
+    pub pipeline: Arc<Pipeline>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Where oversized results go.
+    pub spill: Arc<dyn Spill>,
+    /// Where images go.
+    pub attachments: Arc<dyn Attachments>,
+    /// Stored keys.
+    pub credentials: Arc<dyn Credentials>,
+    /// The wrapper that confines commands: this program and its subcommand.
+    pub sandbox_exec: Vec<String>,
+    /// The user's own instructions for every workspace.
+    pub instructions_file: Option<PathBuf>,
+}
+
+/// The sessions of one connection.
+pub struct Server {
+    parts: ServerParts,
+    outbox: Outbox,
+    client: OnceLock<(ClientProfile, ClientLink)>,
+    sessions: Mutex<HashMap<SessionId, Arc<OpenSession>>>,
+}
+
+/// A session and its view.
+pub struct OpenSession {
+    /// The session.
+    pub session: Arc<Session>,
+    /// What its client sees.
+    pub view: Arc<SessionView>,
+    clock: Arc<dyn Clock>,
+    outbox: Outbox,
+}
+
+impl OpenSession {
+    /// Tells the user something, outside any turn. Shown, not logged: it concerns this connection alone.
+    pub fn tell(&self, text: &str) {
+        let id = MessageId::new(format!("msg_{}", self.clock.fresh_id()));
+        self.outbox.update(&self.view, presenters::present_text(&id, text));
+    }
+}
+
+impl Server {
+    /// A server without sessions.
+    pub fn new(parts: ServerParts, outbox: Outbox) -> Self {
+        Self { parts, outbox, client: OnceLock::new(), sessions: Mutex::default() }
+    }
+
+    /// What every session shares.
+    pub fn parts(&self) -> &ServerParts {
+        &self.parts
+    }
+
+    /// What goes to the client.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// A client said what it can do. The first word counts.
+    pub fn connected(&self, profile: ClientProfile, link: ClientLink) {
+        if self.client.set((profile, link)).is_err() {
+            tracing::warn!("initialize was sent twice; the first one counts");
+        }
+    }
+
+    /// Whether images may be offered: prompt capabilities are fixed for the connection.
+    pub fn default_model_takes_images(&self) -> bool {
+        let models = &self.parts.models;
+        models.info(&models.default_model()).takes_images == Some(true)
+    }
+
+    /// The open session with this id.
+    pub fn session(&self, id: &WireSessionId) -> Option<Arc<OpenSession>> {
+        self.lock().get(&SessionId::new(id.0.as_ref())).cloned()
+    }
+
+    /// Takes a session out, to close it.
+    pub fn forget(&self, id: &WireSessionId) -> Option<Arc<OpenSession>> {
+        self.lock().remove(&SessionId::new(id.0.as_ref()))
+    }
+
+    /// The slash commands of a session.
+    pub fn commands(&self, open: &OpenSession) -> SessionUpdate {
+        let mut commands: Vec<SlashCommand> = COMMANDS
+            .iter()
+            .map(|command| SlashCommand {
+                name: command.name.to_owned(),
+                description: command.description.to_owned(),
+                hint: command.hint.map(str::to_owned),
+            })
+            .collect();
+        if open.session.model().0.provider == "offline" {
+            // Some editors refuse a line that starts with a command they were not told of.
+            commands.push(SlashCommand {
+                name: "tool".to_owned(),
+                description: "Run a tool by hand, through the whole pipeline".to_owned(),
+                hint: Some("NAME {\"argument\": \"value\"}".to_owned()),
+            });
+        }
+        present_commands(&commands)
+    }
+
+    /// Creates a session; it is on disk when this returns.
+    ///
+    /// # Errors
+    /// The store refused.
+    pub async fn new_session(
+        &self,
+        cwd: PathBuf,
+        additional_directories: Vec<PathBuf>,
+    ) -> Result<Arc<OpenSession>, StoreError> {
+        let header = SessionHeader {
+            version: LOG_VERSION,
+            id: SessionId::new(format!("ses_{}", self.parts.clock.fresh_id())),
+            created_at: self.parts.clock.now_ms(),
+            cwd,
+            additional_directories,
+            parent_session: None,
+            delegation_depth: 0,
+        };
+        let log = self.parts.store.create(header.clone()).await?;
+        let id = header.id.clone();
+        let open = self.open(header, log, Vec::new());
+        self.lock().insert(id, open.clone());
+        Ok(open)
+    }
+
+    /// Ends every session, all at once.
+    pub async fn close(&self) {
+        let sessions: Vec<_> = self.lock().drain().map(|(_, open)| open).collect();
+        futures::future::join_all(sessions.iter().map(|open| open.session.close())).await;
+    }
+
+    fn open(
+        &self,
+        header: SessionHeader,
+        log: Arc<dyn services::session_store::SessionLog>,
+        records: Vec<protocol::event::Record>,
+    ) -> Arc<OpenSession> {
+        let parts = &self.parts;
+        let default_mode = parts.config.session.mode;
+        let (preset, plan) = SessionState::initial_mode(default_mode);
+        let mut roots = vec![header.cwd.clone()];
+        roots.extend(header.additional_directories.iter().cloned());
+        let (profile, link) = match self.client.get() {
+            Some((profile, link)) => (profile.clone(), Some(link.clone())),
+            None => (ClientProfile::default(), None),
+        };
+        let client_terminals = parts.config.shell.backend != ShellBackend::Local;
+        let context = PresentContext {
+            cwd: header.cwd.clone(),
+            roots: roots.clone(),
+            terminals: profile.terminal_style(client_terminals),
+            quirks: profile.quirks.clone(),
+            ..PresentContext::default()
+        };
+        let find_tool: FindTool = {
+            let pipeline = parts.pipeline.clone();
+            Arc::new(move |name| pipeline.find(name))
+        };
+        let view = SessionView::new(ViewParts {
+            session_id: header.id.clone(),
+            context: context.clone(),
+            display_terminals: profile.display_terminals,
+            find_tool: find_tool.clone(),
+            blobs: log.blobs(),
+            models: parts.models.clone(),
+            initial: SessionState::new(preset, plan),
+            outbox: self.outbox.clone(),
+        });
+
+        let local_files = Arc::new(LocalFileSystem::new(header.cwd.clone()));
+        let local_shell: Arc<dyn Shell> =
+            Arc::new(LocalShell::new(parts.sandbox_exec.clone(), parts.clock.clone()));
+        let stop: Arc<OnceLock<std::sync::Weak<Session>>> = Arc::default();
+        let services = match link {
+            None => Services {
+                files: local_files,
+                shell: local_shell,
+                approval: Arc::new(super::client_approval::NoApproval),
+                questions: None,
+                search: Arc::new(LocalSearch::new()),
+                spill: parts.spill.clone(),
+                attachments: parts.attachments.clone(),
+                blobs: log.blobs(),
+                clock: parts.clock.clone(),
+            },
+            Some(link) => Services {
+                shell: if context.terminals == TerminalStyle::Client {
+                    Arc::new(ClientShell::new(
+                        link.clone(),
+                        header.id.clone(),
+                        profile.command_form,
+                        parts.sandbox_exec.clone(),
+                        local_shell,
+                        parts.clock.clone(),
+                    ))
+                } else {
+                    local_shell
+                },
+                files: if profile.files {
+                    Arc::new(ClientFileSystem::new(link.clone(), header.id.clone(), local_files, roots, parts.clock.clone()))
+                } else {
+                    local_files
+                },
+                approval: Arc::new(ClientApproval::new(link.clone(), context.clone(), {
+                    let find_tool = find_tool.clone();
+                    Arc::new(move |name, arguments| card_of(&find_tool, name, arguments))
+                })),
+                questions: Some(Arc::new(ClientQuestions::new(link, context, profile.forms, {
+                    let stop = stop.clone();
+                    Arc::new(move || {
+                        if let Some(session) = stop.get().and_then(std::sync::Weak::upgrade) {
+                            session.cancel();
+                        }
+                    })
+                }))),
+                search: Arc::new(LocalSearch::new()),
+                spill: parts.spill.clone(),
+                attachments: parts.attachments.clone(),
+                blobs: log.blobs(),
+                clock: parts.clock.clone(),
+            },
+        };
+        let session = Session::open(SessionParts {
+            header,
+            log,
+            records,
+            services,
+            models: parts.models.clone(),
+            pipeline: parts.pipeline.clone(),
+            observer: Arc::new(ViewObserver(view.clone())),
+            default_mode,
+            network: parts.config.sandbox.network_allowed(),
+            instructions_file: parts.instructions_file.clone(),
+            max_turn_requests: parts.config.session.max_turn_requests,
+        });
+        // Set once, right here: the questions' stop cannot run before the session does.
+        let _ = stop.set(Arc::downgrade(&session));
+        Arc::new(OpenSession { session, view, clock: parts.clock.clone(), outbox: self.outbox.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<OpenSession>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The name a client gave an MCP server.
+pub fn mcp_server_name(server: &McpServer) -> String {
+    match server {
+        McpServer::Http(server) => server.name.clone(),
+        McpServer::Sse(server) => server.name.clone(),
+        McpServer::Stdio(server) => server.name.clone(),
+        _ => "unnamed".to_owned(),
+    }
+}

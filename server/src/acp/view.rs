@@ -1,0 +1,404 @@
+//! One session as its client sees it: events and live updates to wire values, through the presenters.
+//!
+//! Runs in the outbox's task, in log order. Keeps what presenting needs between events: the calls that are shown, the
+//! folded state, the tails of commands that are shown as text.
+
+use super::config_options::config_options;
+use super::outbox::Outbox;
+use agent::core::Observer;
+use agent::state::SessionState;
+use agent_client_protocol::v1::schema::{
+    ConfigOptionUpdate, SessionId as WireSessionId, SessionNotification, SessionUpdate,
+};
+use async_trait::async_trait;
+use pipeline::tool::Tool;
+use presenters::{
+    CallView, PresentContext, ResultContext, Showing, TerminalStyle, WholeText, call_in_progress, fallback_card,
+    present_call, present_event, present_mode, present_reasoning, present_result, present_text, present_usage,
+    terminal_attached, terminal_exited, terminal_output, terminal_text,
+};
+use protocol::card::{CallCard, ExitState, ResultCard};
+use protocol::event::{Record, SessionEvent, TurnEndReason};
+use protocol::id::{CallId, MessageId, SessionId, TerminalId};
+use protocol::live::LiveUpdate;
+use protocol::tool::{DurableResult, parse_arguments};
+use serde_json::Value;
+use services::model::Models;
+use services::session_store::Blobs;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// How often a command that is shown as text is shown again.
+const TEXT_EVERY: Duration = Duration::from_millis(500);
+/// How much of its end is shown while it runs.
+const TEXT_TAIL_BYTES: usize = 8 << 10;
+/// Largest side of a change that is shown as a whole; beyond it the hunks are.
+const MAX_WHOLE_BYTES: usize = 1 << 20;
+
+/// Finds the tool that makes a call's cards.
+pub type FindTool = Arc<dyn Fn(&str) -> Option<Arc<dyn Tool>> + Send + Sync>;
+
+/// What a view is made of.
+pub struct ViewParts {
+    /// The session.
+    pub session_id: SessionId,
+    /// How things look to this client.
+    pub context: PresentContext,
+    /// Whether the client also displays terminals of ours; used on replay, when its own are gone.
+    pub display_terminals: bool,
+    /// Tools by name.
+    pub find_tool: FindTool,
+    /// Full texts of changed files.
+    pub blobs: Arc<dyn Blobs>,
+    /// Models to choose from.
+    pub models: Arc<dyn Models>,
+    /// The fold of an empty log.
+    pub initial: SessionState,
+    /// Where this view's updates go.
+    pub outbox: Outbox,
+}
+
+/// One session as its client sees it.
+pub struct SessionView {
+    parts: ViewParts,
+    /// Itself, to put later updates into the outbox.
+    this: Weak<SessionView>,
+    shown: Mutex<Shown>,
+}
+
+struct Shown {
+    state: SessionState,
+    calls: HashMap<CallId, ShownCall>,
+}
+
+/// A call that is shown and not yet ended.
+struct ShownCall {
+    name: String,
+    arguments: Value,
+    card: CallCard,
+    /// Whether a question replaced its content.
+    asked: bool,
+    terminal: Option<TerminalId>,
+    /// What it was shown to end with, before its result was logged.
+    settled: Option<DurableResult>,
+    text: TextTail,
+}
+
+#[derive(Default)]
+struct TextTail {
+    tail: String,
+    omitted_bytes: u64,
+    shown_at: Option<Instant>,
+    /// Whether an update is under way that will show what came since.
+    scheduled: bool,
+}
+
+impl SessionView {
+    /// A view that has shown nothing yet.
+    pub fn new(parts: ViewParts) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            shown: Mutex::new(Shown { state: parts.initial.clone(), calls: HashMap::new() }),
+            parts,
+        })
+    }
+
+    /// Wire values of a logged event that happens now.
+    pub async fn present_event(&self, record: &Record) -> Vec<Value> {
+        self.wire_all(self.updates(record, Showing::Live).await)
+    }
+
+    /// Wire values of a live update.
+    pub async fn present_live(&self, update: &LiveUpdate) -> Vec<Value> {
+        let mut shown = self.shown.lock().await;
+        let updates = self.live_updates(&mut shown, update).await;
+        drop(shown);
+        self.wire_all(updates)
+    }
+
+    /// The wire value of an update; `None` when it cannot be written, which is logged.
+    pub fn wire(&self, update: SessionUpdate) -> Option<Value> {
+        let notification =
+            SessionNotification::new(WireSessionId::new(self.parts.session_id.as_str()), update);
+        match presenters::wire::update_params(&notification) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                tracing::error!(%error, "an update could not be written");
+                None
+            }
+        }
+    }
+
+    /// How things look to this client.
+    pub fn context(&self) -> &PresentContext {
+        &self.parts.context
+    }
+
+    /// The card of a call.
+    pub fn card_of(&self, name: &str, arguments: &Value) -> CallCard {
+        card_of(&self.parts.find_tool, name, arguments)
+    }
+
+    fn wire_all(&self, updates: Vec<SessionUpdate>) -> Vec<Value> {
+        updates.into_iter().filter_map(|update| self.wire(update)).collect()
+    }
+
+    async fn updates(&self, record: &Record, showing: Showing) -> Vec<SessionUpdate> {
+        let mut shown = self.shown.lock().await;
+        let before = shown.state.clone();
+        shown.state.apply(&record.event);
+        let ctx = self.parts.context.clone();
+        let ctx = if showing == Showing::Replay && self.parts.display_terminals {
+            PresentContext { terminals: TerminalStyle::Display, ..ctx }
+        } else {
+            ctx
+        };
+        match &record.event {
+            SessionEvent::ToolCall { call_id, name, arguments, .. } => {
+                let arguments = parse_arguments(arguments);
+                let card = self.card_of(name, &arguments);
+                let update = present_call(&ctx, &CallView { call_id, name, arguments: &arguments, card: &card });
+                shown.calls.insert(
+                    call_id.clone(),
+                    ShownCall {
+                        name: name.clone(),
+                        arguments,
+                        card,
+                        asked: false,
+                        terminal: None,
+                        settled: None,
+                        text: TextTail::default(),
+                    },
+                );
+                vec![update]
+            }
+            SessionEvent::ApprovalAsked { call_id, .. } => {
+                if let Some(call) = shown.calls.get_mut(call_id) {
+                    call.asked = true;
+                }
+                Vec::new()
+            }
+            SessionEvent::ToolResult { message, error, meta, .. } => {
+                let result = DurableResult {
+                    content: message.content.clone(),
+                    is_error: message.is_error,
+                    error: error.clone(),
+                    meta: meta.clone(),
+                };
+                match shown.calls.remove(&message.call_id) {
+                    Some(call) if call.settled.as_ref() == Some(&result) => Vec::new(),
+                    Some(call) => vec![self.result(&ctx, &message.call_id, &call, &result).await],
+                    // A result that replaces earlier history is no execution.
+                    None => Vec::new(),
+                }
+            }
+            SessionEvent::PlanMode { .. } | SessionEvent::PermissionPreset { .. } => {
+                if shown.state.mode() == before.mode() {
+                    Vec::new()
+                } else {
+                    vec![present_mode(shown.state.mode()), self.config_update(&shown.state)]
+                }
+            }
+            SessionEvent::RequestContext { .. }
+                if self.chosen(&shown.state) != self.chosen(&before) =>
+            {
+                vec![self.config_update(&shown.state)]
+            }
+            SessionEvent::TurnStart { .. } if before.todos.is_some() => {
+                present_event(&ctx, &SessionEvent::TodoWrite { todos: Vec::new() }, showing)
+            }
+            SessionEvent::TurnEnd { reason, .. } => {
+                let mut updates = Vec::new();
+                if let (Showing::Replay, TurnEndReason::Error { message, .. }) = (showing, reason) {
+                    let id = MessageId::new(format!("end_{}", record.seq));
+                    updates.push(present_text(&id, &format!("The turn failed: {message}")));
+                }
+                updates.extend(self.usage(&ctx, &shown.state));
+                updates
+            }
+            SessionEvent::LlmRetry { attempt, delay_ms, message, .. } => {
+                let id = MessageId::new(format!("retry_{}", record.seq));
+                let text = format!("{message}\nTrying again in {:.1} s (retry {attempt}).\n", as_seconds(*delay_ms));
+                vec![present_reasoning(&id, &text)]
+            }
+            event => present_event(&ctx, event, showing),
+        }
+    }
+
+    async fn live_updates(&self, shown: &mut Shown, update: &LiveUpdate) -> Vec<SessionUpdate> {
+        let ctx = &self.parts.context;
+        match update {
+            LiveUpdate::Text { message_id, delta } => vec![present_text(message_id, delta)],
+            LiveUpdate::Reasoning { message_id, delta } => vec![present_reasoning(message_id, delta)],
+            LiveUpdate::CallStarted { call_id } => shown
+                .calls
+                .get(call_id)
+                .map(|call| call_in_progress(ctx, &call.view(call_id), call.asked))
+                .into_iter()
+                .collect(),
+            LiveUpdate::CallSettled { call_id, result } => {
+                let Some(call) = shown.calls.get_mut(call_id) else { return Vec::new() };
+                let update = self.result(ctx, call_id, call, result).await;
+                call.settled = Some(result.clone());
+                vec![update]
+            }
+            LiveUpdate::TerminalAttached { call_id, terminal_id } => {
+                let Some(call) = shown.calls.get_mut(call_id) else { return Vec::new() };
+                call.terminal = Some(terminal_id.clone());
+                vec![terminal_attached(ctx, &call.view(call_id), terminal_id)]
+            }
+            LiveUpdate::TerminalOpened { call_id, .. } => {
+                if let (TerminalStyle::Display, Some(call)) = (ctx.terminals, shown.calls.get_mut(call_id)) {
+                    call.terminal = Some(TerminalId::new(call_id.as_str()));
+                }
+                Vec::new()
+            }
+            LiveUpdate::TerminalOutput { call_id, delta } => {
+                let Some(call) = shown.calls.get_mut(call_id) else { return Vec::new() };
+                if call.terminal.is_some() {
+                    return vec![terminal_output(call_id, delta)];
+                }
+                self.text_output(call_id, call, delta).into_iter().collect()
+            }
+            LiveUpdate::TerminalExited { call_id, exit_code, signal } => {
+                let displayed = ctx.terminals == TerminalStyle::Display
+                    && shown.calls.get(call_id).is_some_and(|call| call.terminal.is_some());
+                let exit = match (exit_code, signal) {
+                    (_, Some(signal)) => ExitState::Signal(signal.clone()),
+                    (Some(code), None) => ExitState::Code(*code),
+                    (None, None) => ExitState::Unknown,
+                };
+                displayed.then(|| terminal_exited(call_id, &exit)).into_iter().collect()
+            }
+        }
+    }
+
+    /// A growing snapshot of the output's end, at a bounded rate.
+    fn text_output(&self, call_id: &CallId, call: &mut ShownCall, delta: &str) -> Option<SessionUpdate> {
+        call.text.push(delta);
+        let now = Instant::now();
+        let due = call.text.shown_at.is_none_or(|at| now.duration_since(at) >= TEXT_EVERY);
+        if due {
+            call.text.shown_at = Some(now);
+            call.text.scheduled = false;
+            let view = call.view(call_id);
+            return Some(terminal_text(&self.parts.context, &view, &call.text.tail, call.text.omitted_bytes));
+        }
+        if !call.text.scheduled {
+            call.text.scheduled = true;
+            let (this, call_id) = (self.this.clone(), call_id.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(TEXT_EVERY).await;
+                if let Some(view) = this.upgrade() {
+                    // Nothing new: only asks for what came meanwhile.
+                    let nudge = LiveUpdate::TerminalOutput { call_id, delta: String::new() };
+                    view.parts.outbox.live(&view, nudge);
+                }
+            });
+        }
+        None
+    }
+
+    async fn result(
+        &self,
+        ctx: &PresentContext,
+        call_id: &CallId,
+        call: &ShownCall,
+        result: &DurableResult,
+    ) -> SessionUpdate {
+        let card = (self.parts.find_tool)(&call.name).and_then(|tool| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.present_result(&call.arguments, result)))
+                .unwrap_or_default()
+        });
+        let whole_file = match &card {
+            Some(ResultCard::Diff(diff)) => self.whole_file(diff).await,
+            _ => None,
+        };
+        let shown = ResultContext { terminal: call.terminal.clone(), whole_file };
+        present_result(ctx, &call.view(call_id), result, card.as_ref(), &shown)
+    }
+
+    /// Both sides of a change, when both are still kept and neither is too large.
+    async fn whole_file(&self, diff: &protocol::card::DiffResult) -> Option<WholeText> {
+        let whole = diff.whole.as_ref()?;
+        let after = self.parts.blobs.get(&whole.after).await?;
+        let before = match &whole.before {
+            Some(hash) => Some(self.parts.blobs.get(hash).await?),
+            None => None,
+        };
+        let largest = after.len().max(before.as_ref().map_or(0, String::len));
+        (largest <= MAX_WHOLE_BYTES).then_some(WholeText { before, after })
+    }
+
+    fn chosen(&self, state: &SessionState) -> (protocol::model::ModelRef, Option<String>) {
+        state.model.clone().unwrap_or_else(|| {
+            let model = self.parts.models.default_model();
+            let effort = self.parts.models.info(&model).default_effort;
+            (model, effort)
+        })
+    }
+
+    fn config_update(&self, state: &SessionState) -> SessionUpdate {
+        let (model, effort) = self.chosen(state);
+        let options = config_options(&*self.parts.models, state.mode(), &model, effort.as_deref());
+        SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options))
+    }
+
+    fn usage(&self, ctx: &PresentContext, state: &SessionState) -> Option<SessionUpdate> {
+        let usage = state.usage?;
+        let info = self.parts.models.info(&self.chosen(state).0);
+        present_usage(ctx, usage.context_tokens(), info.context_window, None)
+    }
+}
+
+impl ShownCall {
+    fn view<'a>(&'a self, call_id: &'a CallId) -> CallView<'a> {
+        CallView { call_id, name: &self.name, arguments: &self.arguments, card: &self.card }
+    }
+}
+
+impl TextTail {
+    fn push(&mut self, delta: &str) {
+        self.tail.push_str(delta);
+        if self.tail.len() > TEXT_TAIL_BYTES {
+            let excess = self.tail.len() - TEXT_TAIL_BYTES;
+            let cut = (excess..=self.tail.len()).find(|&at| self.tail.is_char_boundary(at)).unwrap_or(excess);
+            self.tail.drain(..cut);
+            self.omitted_bytes += cut as u64;
+        }
+    }
+}
+
+/// The card of a call: the tool's own, else the generic one. A tool that panics here costs its card only.
+pub fn card_of(find_tool: &FindTool, name: &str, arguments: &Value) -> CallCard {
+    find_tool(name)
+        .and_then(|tool| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.present_call(arguments))).unwrap_or_default()
+        })
+        .unwrap_or_else(|| fallback_card(name, arguments))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a delay of seconds, shown with one decimal")]
+fn as_seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+/// Puts what happens in a session into the outbox.
+pub struct ViewObserver(pub Arc<SessionView>);
+
+#[async_trait]
+impl Observer for ViewObserver {
+    fn event(&self, record: &Record) {
+        self.0.parts.outbox.event(&self.0, record.clone());
+    }
+
+    fn live(&self, update: LiveUpdate) {
+        self.0.parts.outbox.live(&self.0, update);
+    }
+
+    async fn ready(&self) {
+        self.0.parts.outbox.ready().await;
+    }
+}
