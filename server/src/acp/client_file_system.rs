@@ -630,3 +630,6 @@ async fn pause(duration: Duration, cancel: &CancellationToken) -> Result<(), FsE
         () = tokio::time::sleep(duration) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,11 +37,11 @@ impl ScriptedClient {
             },
             on_receive_request!(),
         );
-        tokio::spawn(client.connect_with(theirs, async |_cx| pending().await));
+        tokio::spawn(client.connect_with(theirs, async |_cx| pending::<Result<(), Error>>().await));
         let (connected, connection) = oneshot::channel();
         tokio::spawn(Agent.v1().connect_with(ours, async move |cx: ConnectionTo<Client>| {
             let _ = connected.send(cx);
-            pending().await
+            pending::<Result<(), Error>>().await
         }));
         let outbox = Outbox::new(Arc::default());
         let delivering = outbox.clone();
