@@ -1,11 +1,13 @@
 //! The machine this program runs on: its files, its commands, its clock.
 //!
-//! Reading order: [`files`] (the session's text files), [`shell`] (commands), then the small store [`spill`] and the
+//! Reading order: [`files`] (the session's text files), [`search`] (the tree), [`shell`]
+//! (commands), then the small store [`spill`] and the
 //! [`clock`]. Blocking work never runs on the async workers: each provider moves it to a blocking thread itself. Only
 //! `compose` in the server names these types.
 
 pub mod clock;
 pub mod files;
+pub mod search;
 pub mod shell;
 pub mod spill;
 
@@ -13,5 +15,6 @@ mod private_files;
 
 pub use clock::SystemClock;
 pub use files::LocalFileSystem;
+pub use search::LocalSearch;
 pub use shell::LocalShell;
 pub use spill::LocalSpill;
