@@ -16,6 +16,11 @@ use std::path::PathBuf;
 pub enum PreDecision {
     /// The call may run, as far as this policy is concerned.
     Allow,
+    /// As `Allow`, and a standing permission widens what this one call may write.
+    AllowWith {
+        /// How far.
+        grant: SandboxGrant,
+    },
     /// The call may not run.
     Deny {
         /// Why; the model reads it.

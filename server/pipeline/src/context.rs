@@ -1,7 +1,10 @@
 //! What one call is, and what its body can reach.
 
+use crate::call::Call;
 use crate::host::SessionHost;
 use crate::policies::observation::Observations;
+use crate::registry::{ResolvedToolSet, ScopeKey};
+use crate::run::Pipeline;
 use protocol::decision::SandboxGrant;
 use protocol::id::{CallId, SessionId};
 use protocol::live::LiveUpdate;
@@ -53,6 +56,17 @@ pub struct SessionScope {
     pub observations: Arc<Observations>,
 }
 
+/// The way back into the pipeline for tools that make calls of their own, such as programs and workflows.
+#[derive(Clone)]
+pub struct Nested {
+    /// Runs the sub-calls.
+    pub pipeline: Pipeline,
+    /// Whose tools they reach.
+    pub scope: Option<ScopeKey>,
+    /// What the step admitted.
+    pub tool_set: Option<Arc<ResolvedToolSet>>,
+}
+
 /// What a body can reach; valid for one execution.
 pub struct ToolContext {
     /// What is executed.
@@ -63,6 +77,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// What a permission widened for this call.
     grant: Option<SandboxGrant>,
+    /// The way back into the pipeline, for tools that make calls of their own.
+    nested: Option<Nested>,
     deferred: Mutex<Vec<UserMessage>>,
     concludes: AtomicBool,
 }
@@ -80,8 +96,42 @@ impl ToolContext {
             session,
             cancel,
             grant,
+            nested: None,
             deferred: Mutex::default(),
             concludes: AtomicBool::new(false),
+        }
+    }
+
+    /// The context with a way back into the pipeline. Called by the pipeline.
+    #[must_use]
+    pub fn with_nested(mut self, nested: Nested) -> Self {
+        self.nested = Some(nested);
+        self
+    }
+
+    /// The way back into the pipeline; `None` only in tests of a tool alone.
+    pub fn nested(&self) -> Option<&Nested> {
+        self.nested.as_ref()
+    }
+
+    /// A sub-call of this call, with everything it inherits; `cancel` is usually a child of this call's.
+    pub fn sub_call(
+        &self,
+        call_id: CallId,
+        name: String,
+        arguments: Value,
+        cancel: CancellationToken,
+    ) -> Call {
+        Call {
+            call_id,
+            root_call_id: Some(self.execution.root_call_id.clone()),
+            parent: Some(self.execution.call_id.clone()),
+            name,
+            arguments,
+            session: self.session.clone(),
+            scope: self.nested.as_ref().and_then(|nested| nested.scope),
+            tool_set: self.nested.as_ref().and_then(|nested| nested.tool_set.clone()),
+            cancel,
         }
     }
 
@@ -110,10 +160,12 @@ impl ToolContext {
         };
         if let (Some(grant), true) = (&self.grant, mode != Mode::Plan) {
             policy.mode = policy.mode.max(grant.mode);
-            policy.writable_roots.extend(grant.writable.iter().cloned());
-            if !grant.writable.is_empty() {
-                policy.mode = policy.mode.max(SandboxMode::WorkspaceWrite);
+            if policy.mode == SandboxMode::ReadOnly && !grant.writable.is_empty() {
+                // Only what was granted, not the session's folders.
+                policy.mode = SandboxMode::WorkspaceWrite;
+                policy.writable_roots.clear();
             }
+            policy.writable_roots.extend(grant.writable.iter().cloned());
         }
         policy
     }

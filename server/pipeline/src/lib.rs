@@ -2,14 +2,24 @@
 //!
 //! * [`tool`]: what a tool is; [`typed`]: tools whose schemas come from Rust types.
 //! * [`context`]: what a body can reach; [`host`]: what the pipeline asks of the session around it.
-//! * [`policies`]: one file a policy.
+//! * [`registry`]: which tools, guards, policies and executors there are, by layer.
+//! * [`policy`]: what a policy is; [`policies`]: one file a policy.
+//! * [`call`] and [`run`]: one call through its stages; [`schedule`]: a batch of them.
 
 #![deny(missing_docs)]
 
+mod approval;
+pub mod call;
+mod caught;
 pub mod context;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod host;
+mod output;
 pub mod policies;
+pub mod policy;
+pub mod registry;
+pub mod run;
+pub mod schedule;
 pub mod tool;
 pub mod typed;
