@@ -4,8 +4,8 @@
 //! decided by the presenters, and whatever is no clear yes is a no.
 
 use super::client::ClientLink;
-use agent_client_protocol::UntypedMessage;
-use agent_client_protocol::v1::schema::RequestPermissionResponse;
+use agent_client_protocol::v1::schema::{RequestPermissionRequest, RequestPermissionResponse};
+use agent_client_protocol::{Error, UntypedMessage};
 use async_trait::async_trait;
 use presenters::permission::{permission_outcome, present_permission};
 use presenters::{CallView, PresentContext, wire};
@@ -57,6 +57,16 @@ impl Approval for ClientApproval {
     }
 }
 
+/// Nobody to ask: the session has no client.
+pub struct NoApproval;
+
+#[async_trait]
+impl Approval for NoApproval {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionOutcome {
+        PermissionOutcome::Unavailable
+    }
+}
+
 /// Sends a permission question with every field spelled out and reads the answer.
 ///
 /// # Errors
@@ -66,9 +76,91 @@ impl Approval for ClientApproval {
 /// Dropping the future withdraws the question.
 pub(super) async fn ask_permission(
     link: &ClientLink,
-    question: &agent_client_protocol::v1::schema::RequestPermissionRequest,
-) -> Result<RequestPermissionResponse, agent_client_protocol::Error> {
+    question: &RequestPermissionRequest,
+) -> Result<RequestPermissionResponse, Error> {
     let params = wire::permission_params(question)?;
     let answer = link.request(UntypedMessage { method: METHOD.to_owned(), params }).await?;
     Ok(serde_json::from_value(answer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::client_testing::ScriptedClient;
+    use super::*;
+    use presenters::fallback_card;
+    use protocol::card::FileDiff;
+    use protocol::decision::{PermissionRule, Preview};
+    use protocol::id::{CallId, SessionId};
+    use serde_json::json;
+    use std::future::pending;
+
+    fn question() -> PermissionRequest {
+        PermissionRequest {
+            session_id: SessionId::new("s"),
+            call_id: CallId::new("c"),
+            tool_name: "write".to_owned(),
+            arguments: json!({ "file_path": "a.rs", "content": "a" }),
+            reason: Some("The mode asks first.".to_owned()),
+            preview: Preview {
+                diffs: vec![FileDiff {
+                    path: "/w/a.rs".to_owned(),
+                    old_text: None,
+                    new_text: "a".to_owned(),
+                }],
+            },
+            rule: Some(PermissionRule {
+                tool: "write".to_owned(),
+                subjects: vec!["/w".to_owned()],
+                label: "write in /w".to_owned(),
+            }),
+        }
+    }
+
+    fn approval(client: &ScriptedClient) -> ClientApproval {
+        ClientApproval::new(client.link.clone(), PresentContext::default(), Arc::new(fallback_card))
+    }
+
+    #[tokio::test]
+    async fn only_an_offered_allowance_is_a_yes() {
+        let selected = |id: &str| Ok(json!({ "outcome": { "outcome": "selected", "optionId": id } }));
+        let cases = [
+            (selected("allow-once"), PermissionOutcome::AllowedOnce),
+            (selected("allow-always"), PermissionOutcome::AllowedAlways),
+            (selected("reject-once"), PermissionOutcome::Rejected),
+            (selected("yes"), PermissionOutcome::Rejected),
+            (Ok(json!({ "outcome": { "outcome": "cancelled" } })), PermissionOutcome::Cancelled),
+            (Ok(json!({ "outcome": "allow" })), PermissionOutcome::Unavailable),
+            (Ok(Value::Null), PermissionOutcome::Unavailable),
+            (Err(Error::invalid_params()), PermissionOutcome::Unavailable),
+            (Err(Error::internal_error()), PermissionOutcome::Unavailable),
+        ];
+        for (answer, expected) in cases {
+            let given = answer.clone();
+            let client = ScriptedClient::answering(move |_, _| given.clone()).await;
+            assert_eq!(approval(&client).ask(question()).await, expected, "{answer:?}");
+        }
+        assert_eq!(NoApproval.ask(question()).await, PermissionOutcome::Unavailable);
+    }
+
+    #[tokio::test]
+    async fn a_question_spells_out_that_a_file_is_new() {
+        let client = ScriptedClient::answering(|_, _| Err(Error::internal_error())).await;
+        approval(&client).ask(question()).await;
+        let (method, params) = client.asked().remove(0);
+        assert_eq!((method.as_str(), &params["sessionId"]), (METHOD, &json!("s")));
+        let content = params["toolCall"]["content"].as_array().unwrap().clone();
+        let diff = content.into_iter().find(|item| item["type"] == "diff").unwrap();
+        assert_eq!(diff.get("oldText"), Some(&Value::Null));
+    }
+
+    #[tokio::test]
+    async fn dropping_the_wait_withdraws_the_question() {
+        let client = ScriptedClient::connect(Arc::new(|_, _| Box::pin(pending()))).await;
+        let approval = approval(&client);
+        tokio::select! {
+            outcome = approval.ask(question()) => panic!("answered {outcome:?}"),
+            () = client.was_asked(METHOD) => {}
+        }
+        client.was_withdrawn(METHOD).await;
+    }
 }

@@ -22,6 +22,7 @@ use provider_local::files::{
     aborted, blocking, check_fence, edit_now, io_error, locked, read_text_now, resolve_in, stat_now,
     write_now,
 };
+use services::clock::Clock;
 use services::file_system::replace::replace;
 use services::file_system::window::WindowCutter;
 use services::file_system::{
@@ -53,6 +54,7 @@ pub struct ClientFileSystem {
     local: Arc<LocalFileSystem>,
     /// The session's folders as the client named them, each with its real path.
     roots: Vec<(PathBuf, PathBuf)>,
+    clock: Arc<dyn Clock>,
     request_budget: Duration,
     known: Mutex<HashMap<PathBuf, Known>>,
 }
@@ -109,9 +111,10 @@ impl ClientFileSystem {
     /// client named them. Looks at the disk for their real paths.
     pub fn new(
         link: ClientLink,
-        session_id: &protocol::id::SessionId,
+        session_id: protocol::id::SessionId,
         local: Arc<LocalFileSystem>,
         roots: Vec<PathBuf>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
         let real = |root: PathBuf| {
             let real = std::fs::canonicalize(&root).unwrap_or_else(|_| root.clone());
@@ -122,6 +125,7 @@ impl ClientFileSystem {
             session_id: SessionId::new(session_id.as_str()),
             local,
             roots: roots.into_iter().map(real).collect(),
+            clock,
             request_budget: REQUEST_BUDGET,
             known: Mutex::default(),
         }
@@ -186,7 +190,7 @@ impl ClientFileSystem {
             let sides = Sides::of(&text, &disk_text, known.agreed.as_ref());
             if sides == Sides::DiskIsNewer && attempt < RELOAD_ATTEMPTS {
                 attempt += 1;
-                pause(RELOAD_PAUSE, cancel).await?;
+                self.pause(RELOAD_PAUSE, cancel).await?;
                 disk = self.disk_text(target, cancel).await?;
                 continue;
             }
@@ -381,7 +385,7 @@ impl ClientFileSystem {
             biased;
             () = cancel.cancelled() => Err(aborted()),
             answer = self.link.request(request) => Ok(answer),
-            () = tokio::time::sleep(self.request_budget) => {
+            () = self.clock.sleep(self.request_budget) => {
                 let path = path.display();
                 let seconds = self.request_budget.as_secs_f32();
                 let doubt = if verb == "write" { "; it may still store the text, so read the file again" } else { "" };
@@ -390,6 +394,13 @@ impl ClientFileSystem {
                     format!("the editor did not answer the request to {verb} {path} within {seconds} s{doubt}"),
                 ))
             }
+        }
+    }
+
+    async fn pause(&self, duration: Duration, cancel: &CancellationToken) -> Result<(), FsError> {
+        tokio::select! {
+            () = cancel.cancelled() => Err(aborted()),
+            () = self.clock.sleep(duration) => Ok(()),
         }
     }
 
@@ -622,13 +633,6 @@ async fn fence(target: &Target, sandbox: &SandboxPolicy) -> Result<(), FsError> 
 async fn is_link(target: &Target) -> Result<bool, FsError> {
     let display = target.display.clone();
     blocking(move || Ok(std::fs::symlink_metadata(display).is_ok())).await
-}
-
-async fn pause(duration: Duration, cancel: &CancellationToken) -> Result<(), FsError> {
-    tokio::select! {
-        () = cancel.cancelled() => Err(aborted()),
-        () = tokio::time::sleep(duration) => Ok(()),
-    }
 }
 
 #[cfg(test)]

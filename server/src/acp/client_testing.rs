@@ -18,6 +18,7 @@ pub type Answer = Arc<dyn Fn(String, Value) -> BoxFuture<'static, Result<Value, 
 pub struct ScriptedClient {
     pub link: ClientLink,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
+    withdrawn: Arc<Mutex<Vec<String>>>,
 }
 
 impl ScriptedClient {
@@ -25,13 +26,22 @@ impl ScriptedClient {
     pub async fn connect(answer: Answer) -> Self {
         let asked = Arc::<Mutex<Vec<(String, Value)>>>::default();
         let (ours, theirs) = Channel::duplex();
-        let noted = asked.clone();
+        let withdrawn = Arc::<Mutex<Vec<String>>>::default();
+        let (noted, noted_withdrawn) = (asked.clone(), withdrawn.clone());
         let client = Client.v1().on_receive_request(
             async move |message: UntypedMessage, responder, _cx| {
                 noted.lock().unwrap().push((message.method.clone(), message.params.clone()));
+                let method = message.method.clone();
                 let answered = answer(message.method, message.params);
+                let withdrawn = noted_withdrawn.clone();
                 tokio::spawn(async move {
-                    let _ = responder.respond_with_result(answered.await);
+                    let cancellation = responder.cancellation();
+                    tokio::select! {
+                        answer = answered => {
+                            let _ = responder.respond_with_result(answer);
+                        }
+                        () = cancellation.cancelled() => withdrawn.lock().unwrap().push(method),
+                    }
                 });
                 Ok(())
             },
@@ -47,7 +57,7 @@ impl ScriptedClient {
         let delivering = outbox.clone();
         tokio::spawn(async move { delivering.deliver(Arc::new(|_| {})).await });
         let connection = connection.await.unwrap();
-        Self { link: ClientLink::new(connection, outbox), asked }
+        Self { link: ClientLink::new(connection, outbox), asked, withdrawn }
     }
 
     /// Connects to a client that answers at once, by a plain function.
@@ -61,7 +71,7 @@ impl ScriptedClient {
         .await
     }
 
-    /// Every request so far, `$/…` left out.
+    /// Every request so far, with its parameters.
     pub fn asked(&self) -> Vec<(String, Value)> {
         self.asked.lock().unwrap().clone()
     }
@@ -71,14 +81,24 @@ impl ScriptedClient {
         self.asked().into_iter().map(|(method, _)| method).collect()
     }
 
-    /// Waits until the client was asked this; panics after ten seconds.
+    /// Waits until the client was asked this.
     pub async fn was_asked(&self, method: &str) {
-        for _ in 0..1000 {
-            if self.methods().iter().any(|asked| asked == method) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("{method} was not asked; only {:?}", self.methods());
+        until(|| self.methods().iter().any(|asked| asked == method)).await;
     }
+
+    /// Waits until a request of this method was withdrawn.
+    pub async fn was_withdrawn(&self, method: &str) {
+        until(|| self.withdrawn.lock().unwrap().iter().any(|withdrawn| withdrawn == method)).await;
+    }
+}
+
+/// Waits for a condition; panics after ten seconds.
+pub async fn until(condition: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("what was waited for did not happen");
 }

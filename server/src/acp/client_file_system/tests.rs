@@ -83,7 +83,13 @@ impl Editor {
         self.files.read_text(&self.target(name).await, u64::MAX - 1, &CancellationToken::new()).await
     }
 
-    async fn edit(&self, name: &str, old: &str, new: &str, seen: Option<&TextFile>) -> Result<Written, FsError> {
+    async fn edit(
+        &self,
+        name: &str,
+        old: &str,
+        new: &str,
+        seen: Option<&TextFile>,
+    ) -> Result<Written, FsError> {
         let request = EditRequest {
             target: self.target(name).await,
             old_string: old.to_owned(),
@@ -116,8 +122,8 @@ impl Editor {
 
 fn files(client: &ScriptedClient, root: &Path) -> ClientFileSystem {
     let local = Arc::new(LocalFileSystem::new(root.to_owned()));
-    let session_id = protocol::id::SessionId::new("s");
-    ClientFileSystem::new(client.link.clone(), &session_id, local, vec![root.to_owned()])
+    let (session_id, clock) = (protocol::id::SessionId::new("s"), Arc::new(provider_local::SystemClock));
+    ClientFileSystem::new(client.link.clone(), session_id, local, vec![root.to_owned()], clock)
 }
 
 fn read(habit: Habit, buffers: &Buffers, path: &Path) -> Result<Value, Error> {
