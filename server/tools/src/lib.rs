@@ -13,6 +13,8 @@ mod arguments;
 mod denial;
 mod prepared;
 mod schema;
+#[cfg(test)]
+mod testing;
 
 use pipeline::tool::Tool;
 use pipeline::typed::{Typed, TypedTool};

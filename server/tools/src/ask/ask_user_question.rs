@@ -150,3 +150,112 @@ fn question(asked: Asked) -> Question {
         approve: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use protocol::question;
+    use serde_json::{Value, json};
+
+    fn package() -> Value {
+        json!({"questions": [{
+            "id": "pkg",
+            "question": "Which package manager?",
+            "header": "Tools",
+            "options": [{"label": "pnpm (Recommended)", "description": "fast"}, {"label": "npm"}],
+            "multi_select": true,
+            "unknown": 1,
+        }]})
+    }
+
+    fn answer(selected: &[&str], custom: Option<&str>) -> question::Answer {
+        question::Answer {
+            id: "pkg".into(),
+            selected: selected.iter().map(|label| (*label).to_owned()).collect(),
+            custom: custom.map(str::to_owned),
+        }
+    }
+
+    #[tokio::test]
+    async fn questions_and_answers_pass_unchanged() {
+        let bench = Bench::new();
+        bench.world().questions.answer(Ok(vec![answer(&["pnpm (Recommended)"], None)]));
+        let ran = bench.call("ask_user_question", package()).await;
+        assert_eq!(ran.text(), r#"{"answers":[{"id":"pkg","selected":["pnpm (Recommended)"]}]}"#);
+        assert_eq!(ran.card, None);
+        let asked = &bench.world().questions.asked()[0];
+        assert_eq!((asked.session_id.as_str(), asked.call_id.as_str()), ("session-1", "call-1"));
+        let option = |label: &str, description: Option<&str>| QuestionOption {
+            label: label.into(),
+            description: description.map(str::to_owned),
+        };
+        let expected = Question {
+            id: "pkg".into(),
+            question: "Which package manager?".into(),
+            header: Some("Tools".into()),
+            options: vec![option("pnpm (Recommended)", Some("fast")), option("npm", None)],
+            multi_select: true,
+            detail: None,
+            approve: None,
+        };
+        assert_eq!(asked.questions, [expected]);
+    }
+
+    #[tokio::test]
+    async fn free_text_may_stand_beside_choices() {
+        let bench = Bench::new();
+        bench.world().questions.answer(Ok(vec![answer(&["tests", "docs"], Some("release notes"))]));
+        let ran = bench.call("ask_user_question", package()).await;
+        let expected =
+            json!({"answers": [{"id": "pkg", "selected": ["tests", "docs"], "custom": "release notes"}]});
+        assert_eq!(ran.value(), &expected);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_asked_fails_with_its_code() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.call("ask_user_question", json!({"questions": []})).await.code(), "EMPTY_QUESTIONS");
+        assert_eq!(
+            bench.call("ask_user_question", json!({"questions": [{"id": "a"}]})).await.code(),
+            "INVALID_ARGS"
+        );
+        bench.session.scope.delegation_depth = 1;
+        let delegated = bench.call("ask_user_question", package()).await;
+        assert_eq!(delegated.code(), "DELEGATED_CALLER");
+        assert!(delegated.text().contains("final result"));
+        assert_eq!(bench.world().questions.asked().len(), 0);
+        bench.session.scope.delegation_depth = 0;
+        bench.session.scope.services.questions = None;
+        let nobody = bench.call("ask_user_question", package()).await;
+        assert_eq!(nobody.code(), "NO_PROVIDER");
+        assert_eq!(nobody.failure().info.as_ref().map(|info| info.name.as_str()), Some("UserQuestionError"));
+    }
+
+    #[tokio::test]
+    async fn a_dismissed_question_is_cancelled() {
+        let bench = Bench::new();
+        bench.world().questions.answer(Err(QuestionError::Cancelled));
+        assert_eq!(bench.call("ask_user_question", package()).await.code(), "ASK_CANCELLED");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_call_asks_nothing() {
+        let bench = Bench::new();
+        let ctx = bench.session.context("ask_user_question", package());
+        ctx.cancel.cancel();
+        let failure = bench.tool("ask_user_question").execute(&package(), &ctx).await.unwrap_err();
+        assert_eq!(failure.code(), Some("ASK_ABORTED"));
+        assert_eq!(bench.world().questions.asked().len(), 0);
+    }
+
+    #[test]
+    fn the_title_is_the_first_question() {
+        let bench = Bench::new();
+        assert_eq!(bench.call_card("ask_user_question", package()).title(), "Ask: Which package manager?");
+        let tool = bench.tool("ask_user_question");
+        assert_eq!(tool.present_call(&json!({"questions": []})), None);
+        assert!(!tool.is_concurrency_safe(&package()));
+        assert_eq!(tool.timeout(), None);
+    }
+}

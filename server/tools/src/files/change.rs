@@ -206,3 +206,93 @@ fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     let (a, b) = (&a[..a.len() - chunks], &b[..b.len() - chunks]);
     chunks + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(before: &str, after: &str, expected: &[(Option<&str>, &str)]) {
+        let hunks = hunks("a", before, after);
+        let shown: Vec<_> = hunks.iter().map(|hunk| (hunk.old_text.as_deref(), &*hunk.new_text)).collect();
+        assert_eq!(shown, expected, "{before:?} -> {after:?}");
+    }
+
+    #[test]
+    fn hunks_hold_the_change_with_its_context() {
+        check("", "brand new\n", &[(None, "brand new")]);
+        check("gone\n", "", &[(Some("gone"), "")]);
+        check("x", "y", &[(Some("x"), "y")]);
+        check("same\n", "same\n", &[]);
+        check("a\r\nb\r\n", "a\nb\n", &[]);
+        check("\u{feff}a\n", "b\n", &[(Some("a"), "b")]);
+        check(
+            "1\n2\n3\n4\n5\n6\n7\n8\n9\n",
+            "1\n2\n3\n4\nx\n6\n7\n8\n9\n",
+            &[(Some("2\n3\n4\n5\n6\n7\n8"), "2\n3\n4\nx\n6\n7\n8")],
+        );
+        check("a\nb\n", "a\nnew\nb\n", &[(Some("a\nb"), "a\nnew\nb")]);
+        check("a\na\na\na\na\na\na\na\n", "a\na\na\na\na\na\na\n", &[(Some("a\na\na\na"), "a\na\na")]);
+        check("a\nab\n", "a\nb\n", &[(Some("a\nab"), "a\nb")]);
+    }
+
+    #[test]
+    fn the_budget_leaves_out_later_hunks() {
+        let before = format!("{}\n", "x".repeat(MAX_HUNK_BYTES));
+        assert_eq!(hunks("a", &before, "y\n"), []);
+        assert_eq!(preview("/a", Some(&before), "y\n"), []);
+    }
+
+    #[test]
+    fn a_small_change_of_a_large_file_is_a_small_hunk() {
+        let before: String = (0..200_000).map(|n| format!("line {n} of a large file\n")).collect();
+        let after = before.replacen("line 100000 ", "line x ", 1);
+        let found = hunks("a", &before, &after);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].new_text.lines().count(), 7);
+        let (old, new) = differing_middle(&before, &after);
+        assert_eq!((old.lines().count(), new.lines().count()), (7, 7));
+    }
+
+    /// Texts of few different lines, so that they share a lot.
+    fn repetitive() -> impl Strategy<Value = String> {
+        (prop::collection::vec("[abc]{0,2}", 0..30), any::<bool>())
+            .prop_map(|(lines, ends)| lines.join("\n") + if ends { "\n" } else { "" })
+    }
+
+    /// Lines that occur once each, in ascending order.
+    fn distinct() -> impl Strategy<Value = Vec<String>> {
+        prop::collection::btree_set(0..60_u32, 0..40)
+            .prop_map(|numbers| numbers.into_iter().map(|number| number.to_string()).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn outside_the_middle_nothing_differs(before in repetitive(), after in repetitive()) {
+            let (old, new) = differing_middle(&before, &after);
+            let start = old.as_ptr() as usize - before.as_ptr() as usize;
+            prop_assert_eq!(&before[..start], &after[..start]);
+            prop_assert_eq!(&before[start + old.len()..], &after[start + new.len()..]);
+            prop_assert_eq!(hunks("a", &before, &after).is_empty(), before == after);
+        }
+
+        #[test]
+        fn hunks_turn_the_old_text_into_the_new(before in distinct(), after in distinct()) {
+            let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+            let mut rest = before.as_slice();
+            let mut rebuilt: Vec<String> = Vec::new();
+            for hunk in hunks("a", &text(&before), &text(&after)) {
+                let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+                let old = hunk.old_text.as_deref().map(lines).unwrap_or_default();
+                let at = old.first().map_or(Some(0), |first| rest.iter().position(|line| line == first));
+                let at = at.expect("the hunk's lines are in the old text");
+                prop_assert_eq!(&rest[at..at + old.len()], old.as_slice());
+                rebuilt.extend_from_slice(&rest[..at]);
+                rebuilt.extend(lines(&hunk.new_text));
+                rest = &rest[at + old.len()..];
+            }
+            rebuilt.extend_from_slice(rest);
+            prop_assert_eq!(rebuilt, after);
+        }
+    }
+}

@@ -4,6 +4,7 @@ pub mod change;
 pub mod edit;
 pub mod envelope;
 pub mod read;
+pub mod str_replace_editor;
 pub mod write;
 
 use crate::denial;
@@ -25,7 +26,7 @@ pub fn tools() -> Vec<Arc<dyn Tool>> {
 
 /// The tools of the opt-in family [`STR_REPLACE_EDITOR`].
 pub fn editor_tools() -> Vec<Arc<dyn Tool>> {
-    vec![]
+    vec![listed(str_replace_editor::StrReplaceEditor)]
 }
 
 /// A target as models and people read it.

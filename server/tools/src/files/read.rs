@@ -260,3 +260,205 @@ fn language(path: &str) -> Option<&'static str> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use serde_json::json;
+    use services::fake::World;
+
+    #[tokio::test]
+    async fn a_window_comes_with_numbers_and_says_where_to_go_on() {
+        let bench = Bench::in_world(World::new().with_file("a.txt", "one\r\ntwo\r\nthree\r\n"));
+        let ran = bench.call("read", json!({"file_path": "a.txt", "offset": 2, "limit": 1})).await;
+        assert_eq!(
+            ran.text(),
+            "<path>/work/a.txt</path>\n<type>file</type>\n<content>\n2: two\n\n\
+             (Lines 2-2 of 3. Continue with offset=3.)\n</content>"
+        );
+        assert_eq!(
+            ran.value(),
+            &json!({"path": "/work/a.txt", "offset": 2, "lines": [{"number": 2, "text": "two"}], "totalLines": 3})
+        );
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_file_is_told() {
+        let cases = [
+            ("", "(End of file: 0 lines in total.)"),
+            ("a\tb", "1: a\tb\n\n(End of file: 1 lines in total.)"),
+        ];
+        for (text, body) in cases {
+            let bench = Bench::in_world(World::new().with_file("a", text));
+            let ran = bench.call("read", json!({"file_path": "a"})).await;
+            assert_eq!(envelope::unwrap(ran.text(), "/work/a", "file"), Some(body));
+        }
+    }
+
+    #[tokio::test]
+    async fn long_files_come_in_windows_of_bytes_and_lines() {
+        let bench =
+            Bench::in_world(World::new().with_file("a", &format!("{}\n", "x".repeat(1000)).repeat(100)));
+        let ran = bench.call("read", json!({"file_path": "a"})).await;
+        assert!(
+            ran.text().ends_with(
+                "(Lines 1-51: the limit of 51200 bytes was reached. Continue with offset=52.)\n</content>"
+            ),
+            "{}",
+            &ran.text()[ran.text().len() - 200..]
+        );
+        let bench = Bench::in_world(World::new().with_file("a", &"x\n".repeat(2001)));
+        let ran = bench.call("read", json!({"file_path": "a"})).await;
+        assert!(ran.text().ends_with("(Lines 1-2000 of 2001. Continue with offset=2001.)\n</content>"));
+    }
+
+    #[test]
+    fn a_window_that_holds_no_line_points_at_the_same_line() {
+        let args = ReadArgs { file_path: "a".into(), offset: Some(5.0), limit: None };
+        let output = ReadOutput { path: "/a".into(), offset: 5, lines: Vec::new(), total_lines: 9 };
+        assert_eq!(
+            body(&args, &output),
+            "(No lines: the limit of 51200 bytes was reached. Continue with offset=5.)"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_file_without_line_ends_is_one_cut_line() {
+        let bench = Bench::in_world(World::new().with_file("a", &"é".repeat(200_000)));
+        let ran = bench.call("read", json!({"file_path": "a"})).await;
+        let line = ran.value()["lines"][0]["text"].as_str().unwrap().to_owned();
+        assert_eq!(line, format!("{}... (line truncated to 2000 chars)", "é".repeat(2000)));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_fails_with_its_code() {
+        let bench = Bench::in_world(World::new().with_file("a.txt", "1\n2\n3\n").with_file("dir/b", ""));
+        bench.world().files.put("nul", b"a\0b");
+        bench.world().files.put("latin1", b"caf\xe9");
+        let cases = [
+            (json!({"file_path": "a.txt", "offset": 10}), "FS_NOT_FOUND", "offset 10 is past the end"),
+            (json!({"file_path": "a.txt", "limit": 2001}), "plain", "at most 2000"),
+            (
+                json!({"file_path": "a.txt", "offset": 1.5}),
+                "plain",
+                "offset must be a positive integer, not 1.5",
+            ),
+            (json!({"file_path": "a.txt", "offset": 0}), "plain", "offset must be a positive integer, not 0"),
+            (json!({"file_path": "a.txt", "limit": -1}), "plain", "limit must be a positive integer"),
+            (json!({"file_path": "a.txt", "limit": "1"}), "INVALID_ARGS", "limit"),
+            (json!({}), "INVALID_ARGS", "file_path"),
+            (json!({"file_path": "nul"}), "FS_NOT_TEXT", "nul"),
+            (json!({"file_path": "latin1"}), "FS_NOT_TEXT", "latin1"),
+            (json!({"file_path": "dir"}), "FS_NOT_REGULAR_FILE", "list it with glob"),
+            (json!({"file_path": "none"}), "FS_NOT_FOUND", "/work/none does not exist"),
+            (json!({"file_path": "a.txt/b"}), "FS_NOT_FOUND", "parent"),
+            (json!({"file_path": " "}), "plain", "file_path must not be blank"),
+        ];
+        for (arguments, code, message) in cases {
+            let ran = bench.call("read", arguments.clone()).await;
+            assert_eq!(ran.code(), code, "{arguments}");
+            assert!(ran.text().starts_with("Error: ") && ran.text().contains(message), "{}", ran.text());
+            assert_eq!(ran.card, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_missing_may_then_be_created() {
+        let bench = Bench::new();
+        assert_eq!(bench.call("read", json!({"file_path": "new"})).await.code(), "FS_NOT_FOUND");
+        assert_eq!(bench.call("write", json!({"file_path": "new", "content": "x"})).await.code(), "ok");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_read_is_aborted() {
+        let bench = Bench::in_world(World::new().with_file("a", "x"));
+        let arguments = json!({"file_path": "a"});
+        let ctx = bench.session.context("read", arguments.clone());
+        ctx.cancel.cancel();
+        let failure = bench.tool("read").execute(&arguments, &ctx).await.unwrap_err();
+        assert_eq!(failure.code(), Some("FS_ABORTED"));
+    }
+
+    #[test]
+    fn the_title_tells_the_window_and_the_location_its_first_line() {
+        let cases = [
+            (json!({"file_path": "a.ts", "offset": 5, "limit": 4}), "Read a.ts (5 - 8)", 5),
+            (json!({"file_path": "a.ts", "limit": 10}), "Read a.ts (1 - 10)", 1),
+            (json!({"file_path": "a.ts", "offset": 3}), "Read a.ts (from line 3)", 3),
+            (json!({"file_path": "a.ts"}), "Read a.ts", 1),
+            (json!({"file_path": "a.ts", "offset": 0}), "Read a.ts (from line 0)", 1),
+        ];
+        for (arguments, title, line) in cases {
+            let expected = CallCard::Generic(GenericCall {
+                title: title.to_owned(),
+                kind: ToolCallKind::Read,
+                locations: vec![FileLocation::new("a.ts", Some(line))],
+                ..GenericCall::default()
+            });
+            assert_eq!(Bench::new().call_card("read", arguments), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_card_holds_the_window_and_the_body_without_its_frame() {
+        let bench = Bench::in_world(World::new().with_file("a.rs", "fn a() {}\n"));
+        let ran = bench.call("read", json!({"file_path": "a.rs"})).await;
+        let expected = ResultCard::Read(ReadResult {
+            title: None,
+            path: "/work/a.rs".to_owned(),
+            offset: 1,
+            lines: vec![ReadFileLine { number: 1, text: "fn a() {}".to_owned() }],
+            total_lines: 1,
+            lang: Some("rs".to_owned()),
+            content: Some("1: fn a() {}\n\n(End of file: 1 lines in total.)".to_owned()),
+        });
+        assert_eq!(ran.card, Some(expected));
+    }
+
+    #[tokio::test]
+    async fn stored_data_that_makes_no_sense_makes_no_card() {
+        let arguments = json!({"file_path": "a.rs"});
+        let bench = Bench::in_world(World::new().with_file("a.rs", "1\n2\n"));
+        let good = bench.call("read", arguments.clone()).await.durable;
+        let bad: [fn(&mut DurableResult); 7] = [
+            |result| result.meta.as_mut().unwrap()["lines"][1]["number"] = json!(3),
+            |result| result.meta.as_mut().unwrap()["lines"][1]["number"] = json!(1),
+            |result| result.meta.as_mut().unwrap()["offset"] = json!(0),
+            |result| result.meta.as_mut().unwrap()["totalLines"] = json!(-1),
+            |result| result.meta = None,
+            |result| result.content = vec![ContentBlock::text("spilled")],
+            |result| result.is_error = true,
+        ];
+        assert!(bench.result_card("read", &arguments, &good).is_some());
+        for spoil in bad {
+            let mut result = good.clone();
+            spoil(&mut result);
+            assert_eq!(bench.result_card("read", &arguments, &result), None);
+        }
+    }
+
+    #[test]
+    fn languages_go_by_extension() {
+        let cases = [
+            ("a.TSX", Some("tsx")),
+            ("a.mts", Some("ts")),
+            ("a.rs", Some("rs")),
+            (".bashrc", None),
+            ("Makefile", None),
+            ("a.xyz", None),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(language(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn reading_overlaps_and_changes_nothing() {
+        let tool = Bench::new();
+        let tool = tool.tool("read");
+        assert!(tool.is_concurrency_safe(&json!({"file_path": "a"})));
+        assert!(!tool.is_concurrency_safe(&json!({})));
+        assert_eq!(tool.effect(&json!({"file_path": "a"})), Effect::None);
+    }
+}

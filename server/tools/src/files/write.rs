@@ -161,3 +161,243 @@ fn title(args: &WriteArgs) -> String {
 fn whole_from(args: &WriteArgs) -> FileDiff {
     FileDiff { path: args.file_path.clone(), old_text: None, new_text: args.content.clone() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use protocol::card::{DiffResult, WholeFile};
+    use protocol::decision::SandboxGrant;
+    use protocol::id::BlobHash;
+    use protocol::mode::{Mode, SandboxMode};
+    use serde_json::json;
+    use services::fake::World;
+    use services::file_system::FileVersion;
+
+    fn hash(text: &str) -> BlobHash {
+        BlobHash::new(FileVersion::of(text.as_bytes()).as_hex())
+    }
+
+    #[tokio::test]
+    async fn a_new_file_is_created_with_its_folders() {
+        let bench = Bench::new();
+        let ran = bench.call("write", json!({"file_path": "d/e/a.txt", "content": "one\r\ntwo"})).await;
+        assert_eq!(
+            ran.text(),
+            "<path>/work/d/e/a.txt</path>\n<type>file</type>\n<content>\nCreated file\n</content>"
+        );
+        assert_eq!(
+            ran.value(),
+            &json!({"path": "/work/d/e/a.txt", "operation": "create", "before": null, "after": "one\r\ntwo"})
+        );
+        assert_eq!(bench.world().files.text("d/e/a.txt").as_deref(), Some("one\r\ntwo"));
+        let expected = DiffResultOf { old: None, new: "one\r\ntwo", before: None, after: "one\r\ntwo" };
+        assert_eq!(ran.card, Some(expected.card("d/e/a.txt")));
+    }
+
+    #[tokio::test]
+    async fn an_empty_text_makes_an_empty_file() {
+        let bench = Bench::new();
+        assert_eq!(bench.call("write", json!({"file_path": "a", "content": ""})).await.code(), "ok");
+        assert_eq!(bench.world().files.text("a").as_deref(), Some(""));
+    }
+
+    #[tokio::test]
+    async fn a_file_must_be_known_as_it_is_before_it_is_replaced() {
+        let bench = Bench::in_world(World::new().with_file("a", "1"));
+        let write = json!({"file_path": "a", "content": "2"});
+        let read = json!({"file_path": "a"});
+        let refused = bench.call("write", write.clone()).await;
+        assert_eq!(refused.code(), "FS_NOT_OBSERVED");
+        assert!(refused.text().ends_with("Read it first, then retry."), "{}", refused.text());
+        assert_eq!(bench.world().files.text("a").as_deref(), Some("1"));
+        assert_eq!(refused.card, None);
+
+        bench.call("read", read.clone()).await;
+        bench.world().files.put("a", "other");
+        let stale = bench.call("write", write.clone()).await;
+        assert_eq!(stale.code(), "FS_STALE_VERSION");
+        assert!(stale.text().ends_with("Read the file again, then retry."), "{}", stale.text());
+        assert_eq!(bench.world().files.text("a").as_deref(), Some("other"));
+
+        bench.call("read", read.clone()).await;
+        let updated = bench.call("write", write.clone()).await;
+        assert!(updated.text().contains("\nUpdated file\n"), "{}", updated.text());
+        assert_eq!(bench.call("write", json!({"file_path": "a", "content": "3"})).await.code(), "ok");
+
+        bench.world().files.remove("a");
+        assert_eq!(bench.call("write", write.clone()).await.code(), "FS_STALE_VERSION");
+        assert_eq!(bench.world().files.text("a"), None);
+        assert_eq!(bench.call("read", read).await.code(), "FS_NOT_FOUND");
+        assert_eq!(bench.call("write", write).await.code(), "ok");
+    }
+
+    #[tokio::test]
+    async fn a_touched_but_equal_file_is_not_stale() {
+        let bench = Bench::in_world(World::new().with_file("a", "1"));
+        bench.call("read", json!({"file_path": "a"})).await;
+        bench.world().files.put("a", "1");
+        assert_eq!(bench.call("write", json!({"file_path": "a", "content": "2"})).await.code(), "ok");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_fails_with_its_code() {
+        let bench = Bench::in_world(World::new().with_file("dir/b", "").with_file("a", ""));
+        let cases = [
+            (json!({"file_path": "dir", "content": ""}), "FS_NOT_REGULAR_FILE"),
+            (json!({"file_path": " ", "content": ""}), "plain"),
+            (json!({"file_path": "a/b", "content": ""}), "FS_NOT_FOUND"),
+            (json!({"file_path": "a"}), "INVALID_ARGS"),
+        ];
+        for (arguments, code) in cases {
+            assert_eq!(bench.call("write", arguments.clone()).await.code(), code, "{arguments}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_outside_the_sandbox_is_refused_with_marker_and_hint() {
+        let bench = Bench::new();
+        let arguments = json!({"file_path": "/etc/x", "content": "1"});
+        let refused = bench.call("write", arguments.clone()).await;
+        assert_eq!(refused.code(), "FS_SANDBOX_DENIED");
+        let lines: Vec<&str> = refused.text().lines().collect();
+        assert_eq!(lines[1], "[sandbox: file access denied under workspace-write mode]");
+        assert!(lines[2].contains("sandbox_permissions \"danger-full-access\""), "{}", lines[2]);
+        assert_eq!(bench.world().files.text("/etc/x"), None);
+
+        let grant = SandboxGrant { mode: SandboxMode::DangerFullAccess, writable: Vec::new() };
+        assert_eq!(bench.granted("write", arguments, grant).await.code(), "ok");
+    }
+
+    #[tokio::test]
+    async fn plan_mode_offers_no_escalation() {
+        let bench = Bench::new();
+        bench.session.host.set_mode(Mode::Plan);
+        let refused = bench.call("write", json!({"file_path": "a", "content": "1"})).await;
+        assert_eq!(refused.code(), "FS_SANDBOX_DENIED");
+        assert!(
+            refused.text().ends_with("\n[sandbox: file access denied under read-only mode]"),
+            "{}",
+            refused.text()
+        );
+    }
+
+    #[tokio::test]
+    async fn undeclared_arguments_are_left_to_the_policies() {
+        let bench = Bench::new();
+        let arguments =
+            json!({"file_path": "a", "content": "1", "sandbox_permissions": "danger-full-access"});
+        assert_eq!(bench.call("write", arguments).await.code(), "ok");
+    }
+
+    #[tokio::test]
+    async fn an_overwrite_is_shown_as_hunks_and_keeps_both_texts() {
+        let before: String = (1..=20).map(|n| format!("{n}\n")).collect();
+        let after = before.replace("\n10\n", "\nten\n");
+        let bench = Bench::in_world(World::new().with_file("a", &before));
+        bench.call("read", json!({"file_path": "a"})).await;
+        let ran = bench.call("write", json!({"file_path": "a", "content": after})).await;
+        let expected = DiffResultOf {
+            old: Some("7\n8\n9\n10\n11\n12\n13"),
+            new: "7\n8\n9\nten\n11\n12\n13",
+            before: Some(&before),
+            after: &after,
+        };
+        assert_eq!(ran.card, Some(expected.card("a")));
+        let blobs = &bench.session.scope.services.blobs;
+        assert_eq!(blobs.get(&hash(&before)).await, Some(before));
+        assert_eq!(blobs.get(&hash(&after)).await, Some(after));
+    }
+
+    #[tokio::test]
+    async fn without_hunks_the_whole_file_is_shown() {
+        let bench = Bench::in_world(World::new().with_file("a", "same"));
+        bench.call("read", json!({"file_path": "a"})).await;
+        let ran = bench.call("write", json!({"file_path": "a", "content": "same"})).await;
+        let expected = DiffResultOf { old: None, new: "same", before: Some("same"), after: "same" };
+        assert_eq!(ran.card, Some(expected.card("a")));
+        let mut stored = ran.durable;
+        stored.meta = Some(json!({"diffs": "broken"}));
+        let card = bench.result_card("write", &json!({"file_path": "a", "content": "same"}), &stored);
+        let fallback =
+            DiffResult { title: Some("Write a".into()), diffs: vec![diff("a", None, "same")], whole: None };
+        assert_eq!(card, Some(ResultCard::Diff(fallback)));
+    }
+
+    #[tokio::test]
+    async fn the_model_is_told_what_the_editor_made_of_the_text() {
+        let bench = Bench::new();
+        bench.world().files.format_on_save(|text| text.to_uppercase());
+        let ran = bench.call("write", json!({"file_path": "a", "content": "x"})).await;
+        assert!(
+            ran.text().contains("Created file\nNote: The editor changed the text when it saved the file.\n"),
+            "{}",
+            ran.text()
+        );
+        assert_eq!(ran.value()["after"], "X");
+        let edit = json!({"file_path": "a", "old_string": "X", "new_string": "y"});
+        assert_eq!(bench.call("edit", edit).await.code(), "ok");
+    }
+
+    #[tokio::test]
+    async fn texts_over_a_mebibyte_are_not_kept() {
+        let bench = Bench::new();
+        let ran =
+            bench.call("write", json!({"file_path": "a", "content": "x".repeat(1024 * 1024 + 1)})).await;
+        assert_eq!(ran.durable.meta, Some(json!({"diffs": []})));
+    }
+
+    #[tokio::test]
+    async fn the_preview_shows_the_whole_change_and_changes_nothing() {
+        let bench = Bench::in_world(World::new().with_file("a", "1\n"));
+        let preview = bench.preview("write", json!({"file_path": "a", "content": "2\n"})).await;
+        assert_eq!(preview.diffs, [diff("/work/a", Some("1\n"), "2\n")]);
+        let preview = bench.preview("write", json!({"file_path": "new", "content": "2\n"})).await;
+        assert_eq!(preview.diffs, [diff("/work/new", None, "2\n")]);
+        bench.world().files.put("bin", b"\0");
+        assert_eq!(
+            bench.preview("write", json!({"file_path": "bin", "content": ""})).await,
+            Preview::default()
+        );
+        assert_eq!(bench.world().files.text("a").as_deref(), Some("1\n"));
+        assert_eq!(bench.world().files.text("new"), None);
+    }
+
+    #[test]
+    fn the_call_shows_the_text_and_names_the_file() {
+        let bench = Bench::new();
+        let arguments = json!({"file_path": "a", "content": "x"});
+        let expected = CallCard::Diff(DiffCall {
+            title: "Write a".into(),
+            diffs: vec![diff("a", None, "x")],
+            locations: vec![FileLocation::new("a", None)],
+        });
+        assert_eq!(bench.call_card("write", arguments.clone()), expected);
+        assert!(!bench.tool("write").is_concurrency_safe(&arguments));
+        assert_eq!(bench.tool("write").effect(&arguments), Effect::WritesFile { path: "a".into() });
+    }
+
+    fn diff(path: &str, old: Option<&str>, new: &str) -> FileDiff {
+        FileDiff { path: path.into(), old_text: old.map(str::to_owned), new_text: new.into() }
+    }
+
+    /// A card of one change.
+    struct DiffResultOf<'a> {
+        old: Option<&'a str>,
+        new: &'a str,
+        before: Option<&'a str>,
+        after: &'a str,
+    }
+
+    impl DiffResultOf<'_> {
+        fn card(&self, path: &str) -> ResultCard {
+            let whole =
+                WholeFile { path: path.into(), before: self.before.map(hash), after: hash(self.after) };
+            ResultCard::Diff(DiffResult {
+                title: Some(format!("Write {path}")),
+                diffs: vec![diff(path, self.old, self.new)],
+                whole: Some(whole),
+            })
+        }
+    }
+}

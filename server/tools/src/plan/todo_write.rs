@@ -142,3 +142,76 @@ fn counts(todos: &[Todo]) -> Counts {
     }
     counts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn the_whole_list_is_logged_and_counted() {
+        let bench = Bench::new();
+        let todos = json!([
+            {"content": "  plan the work  ", "status": "in_progress"},
+            {"content": "build", "status": "pending"},
+            {"content": "read", "status": "in_progress"},
+        ]);
+        let ran = bench.call("todo_write", json!({"todos": todos})).await;
+        assert_eq!(ran.text(), "Todo list updated: 1 pending, 2 in progress, 0 completed");
+        assert_eq!(ran.value()["counts"], json!({"pending": 1, "inProgress": 2, "completed": 0}));
+        assert_eq!(ran.value()["todos"][0], json!({"content": "plan the work", "status": "in_progress"}));
+        let item = |content: &str, status| TodoItem { content: content.into(), status };
+        let expected = vec![
+            item("plan the work", TodoStatus::InProgress),
+            item("build", TodoStatus::Pending),
+            item("read", TodoStatus::InProgress),
+        ];
+        assert_eq!(bench.session.host.events(), [SessionEvent::TodoWrite { todos: expected }]);
+
+        let ran = bench.call("todo_write", json!({"todos": []})).await;
+        assert_eq!(ran.text(), "Todo list updated: 0 pending, 0 in progress, 0 completed");
+        assert_eq!(bench.session.host.events()[1], SessionEvent::TodoWrite { todos: Vec::new() });
+        assert_eq!(ran.card, None);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_makes_no_sense_is_not_logged() {
+        let bench = Bench::new();
+        let cases = [
+            (json!([{"content": "a", "status": "doing"}]), "INVALID_ARGS", "status"),
+            (json!("a"), "INVALID_ARGS", "todos"),
+            (json!([{"content": "a", "status": "pending", "priority": 1}]), "INVALID_ARGS", "priority"),
+            (json!([{"content": " ", "status": "pending"}]), "plain", "blank"),
+            (
+                json!([{"content": "a \"b\"", "status": "pending"}, {"content": " a \"b\"", "status": "completed"}]),
+                "plain",
+                "\"a \\\"b\\\"\" is in the list twice",
+            ),
+        ];
+        for (todos, code, message) in cases {
+            let ran = bench.call("todo_write", json!({"todos": todos})).await;
+            assert_eq!(ran.code(), code, "{todos}");
+            assert!(ran.text().contains(message), "{}", ran.text());
+        }
+        assert_eq!(bench.session.host.events(), []);
+    }
+
+    #[tokio::test]
+    async fn a_log_that_cannot_be_written_fails_the_call() {
+        let bench = Bench::new();
+        bench.session.host.fail_append();
+        assert_eq!(bench.call("todo_write", json!({"todos": []})).await.code(), "plain");
+    }
+
+    #[test]
+    fn the_title_counts_what_is_done() {
+        let bench = Bench::new();
+        let todos =
+            json!([{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}]);
+        assert_eq!(bench.call_card("todo_write", json!({"todos": todos})).title(), "Todo: 1/2");
+        let tool = bench.tool("todo_write");
+        assert!(!tool.is_concurrency_safe(&json!({"todos": []})));
+        assert_eq!(tool.effect(&json!({"todos": []})), Effect::None);
+    }
+}

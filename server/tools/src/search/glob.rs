@@ -202,3 +202,197 @@ struct GlobMeta {
 enum Shape {
     Paths,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use protocol::id::{CallId, SessionId};
+    use serde_json::json;
+    use services::fake::World;
+    use services::file_search::GlobFound;
+    use std::path::PathBuf;
+
+    fn found(paths: impl IntoIterator<Item = String>) -> GlobFound {
+        GlobFound { paths: paths.into_iter().map(PathBuf::from).collect(), ..GlobFound::default() }
+    }
+
+    fn finding(found: GlobFound) -> Bench {
+        let bench = Bench::new();
+        bench.world().search.glob_result(Ok(found));
+        bench
+    }
+
+    #[tokio::test]
+    async fn paths_come_in_order_relative_to_the_session() {
+        let paths = ["/work/new file's.ts", "/work/src/a.ts", "/else/b.ts"].map(str::to_owned);
+        let bench = finding(found(paths));
+        let ran = bench.call("glob", json!({"pattern": "-*.ts"})).await;
+        assert_eq!(ran.text(), "new file's.ts\nsrc/a.ts\n/else/b.ts");
+        assert_eq!(ran.value(), &json!({"root": ".", "paths": ["new file's.ts", "src/a.ts", "/else/b.ts"]}));
+        let request = &bench.world().search.globs()[0];
+        assert_eq!(
+            (request.pattern.as_str(), request.root.as_path()),
+            ("-*.ts", std::path::Path::new("/work"))
+        );
+    }
+
+    #[tokio::test]
+    async fn nothing_found_is_a_result_with_an_empty_card() {
+        let bench = Bench::new();
+        let ran = bench.call("glob", json!({"pattern": "*.nomatch", "path": "src"})).await;
+        assert_eq!(ran.text(), "No files found");
+        assert_eq!(ran.value(), &json!({"root": "src", "paths": []}));
+        assert_eq!(bench.world().search.globs()[0].root, PathBuf::from("/work/src"));
+        let hits = SearchHits::Paths(Vec::new());
+        let expected = SearchResult { title: None, hits, truncated: false, total: 0 };
+        assert_eq!(ran.card, Some(ResultCard::Search(expected)));
+    }
+
+    #[tokio::test]
+    async fn a_long_list_is_sampled_and_saved_whole() {
+        let many = (0..150).map(|n| format!("/work/v/{n}")).chain(["/work/src/a".to_owned()]);
+        let bench = finding(found(many));
+        let ran = bench.call("glob", json!({"pattern": "*"})).await;
+        let (list, footer) = ran.text().split_once("\n\n").unwrap();
+        assert_eq!((list.lines().count(), list.lines().last()), (100, Some("src/a")));
+        assert_eq!(
+            footer,
+            "(100 of 151 files, a sample over 2 of 2 top-level entries. Full list: \
+             /spill/session-1/glob-results.txt Read it in pages or search it.)"
+        );
+        let saved = bench.world().spill.saved();
+        assert_eq!(
+            (&saved[0].session_id, &saved[0].call_id),
+            (&SessionId::new("session-1"), &CallId::new("call-1"))
+        );
+        assert_eq!(saved[0].content.lines().count(), 151);
+        let Some(ResultCard::Search(card)) = ran.card else { panic!("no card") };
+        assert_eq!((card.truncated, card.total), (true, 151));
+        let SearchHits::Paths(paths) = card.hits else { panic!("no paths") };
+        assert_eq!(paths.len(), 100);
+    }
+
+    #[tokio::test]
+    async fn entries_beyond_the_page_are_hinted_at() {
+        let many = (0..101).map(|n| format!("/work/d{n}/f")).chain(["/work/d0/g".to_owned()]);
+        let bench = finding(found(many));
+        let ran = bench.call("glob", json!({"pattern": "*"})).await;
+        assert!(
+            ran.text().contains(
+                "(100 of 102 files, a sample over 100 of 101 top-level entries; narrow the pattern or the path to see \
+                 the others. Full list: "
+            ),
+            "{}",
+            ran.text()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_flat_list_is_cut_at_its_head() {
+        let bench = finding(found((0..101).map(|n| format!("/work/f{n}"))));
+        bench.world().spill.fail();
+        let ran = bench.call("glob", json!({"pattern": "*"})).await;
+        assert!(
+            ran.text().ends_with("f99\n\n(100 of 101 files. The full list could not be saved.)"),
+            "{}",
+            ran.text()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_program_gets_the_whole_list_and_nothing_is_saved() {
+        let bench = finding(found((0..101).map(|n| format!("/work/f{n}"))));
+        let ran = bench.nested("glob", json!({"pattern": "*"})).await;
+        assert_eq!(ran.value()["paths"].as_array().unwrap().len(), 101);
+        assert_eq!(bench.world().spill.saved().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_was_not_seen_is_told() {
+        let bench = finding(GlobFound { n_unreadable: 2, partial: true, ..found(["/work/a".to_owned()]) });
+        let ran = bench.call("glob", json!({"pattern": "*"})).await;
+        let lines: Vec<&str> = ran.text().lines().collect();
+        assert!(lines[2].contains("ran out of its budget"), "{lines:?}");
+        assert_eq!(lines[3], "(Could not be read: 2 files or folders.)");
+        let Some(ResultCard::Search(card)) = ran.card else { panic!("no card") };
+        assert!(card.truncated);
+    }
+
+    #[tokio::test]
+    async fn a_search_that_does_not_happen_fails_with_its_code() {
+        let cases = [
+            (SearchError::InvalidPattern("unclosed character class".into()), "SEARCH_INVALID_PATTERN"),
+            (SearchError::Failed("/work/x does not exist".into()), "SEARCH_FAILED"),
+            (SearchError::Overflow { max_bytes: 1 }, "SEARCH_RAW_OUTPUT_OVERFLOW"),
+            (SearchError::Aborted, "SEARCH_ABORTED"),
+        ];
+        for (error, code) in cases {
+            let bench = Bench::new();
+            bench.world().search.glob_result(Err(error));
+            assert_eq!(bench.call("glob", json!({"pattern": "["})).await.code(), code);
+        }
+        let bench = Bench::in_world(World::new().with_file("file", ""));
+        let cases = [
+            (json!({"pattern": " "}), "plain"),
+            (json!({"pattern": "*", "path": ""}), "plain"),
+            (json!({"pattern": "*", "path": "file/x"}), "SEARCH_FAILED"),
+            (json!({}), "INVALID_ARGS"),
+        ];
+        for (arguments, code) in cases {
+            assert_eq!(bench.call("glob", arguments.clone()).await.code(), code, "{arguments}");
+        }
+        assert_eq!(bench.world().search.globs().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn paths_over_the_raw_cap_overflow() {
+        let bench = finding(found((0..2001).map(|n| format!("/work/{}{n}", "x".repeat(10_000)))));
+        assert_eq!(bench.call("glob", json!({"pattern": "*"})).await.code(), "SEARCH_RAW_OUTPUT_OVERFLOW");
+    }
+
+    #[tokio::test]
+    async fn card_data_is_bounded() {
+        let bench = finding(found((0..50).map(|n| format!("/work/{}{n}", "x".repeat(4000)))));
+        let ran = bench.call("glob", json!({"pattern": "*"})).await;
+        assert!(ran.durable.meta.as_ref().unwrap().to_string().len() < 70_000);
+        let Some(ResultCard::Search(card)) = ran.card else { panic!("no card") };
+        assert_eq!((card.truncated, card.total), (true, 50));
+    }
+
+    #[test]
+    fn the_call_is_named_by_its_pattern() {
+        let bench = Bench::new();
+        let cases = [
+            (json!({"pattern": "*.rs"}), "Glob *.rs"),
+            (json!({"pattern": "*.rs", "path": "src"}), "Glob *.rs in src"),
+        ];
+        for (arguments, title) in cases {
+            assert!(bench.tool("glob").is_concurrency_safe(&arguments));
+            assert_eq!(bench.tool("glob").effect(&arguments), Effect::None);
+            let expected = CallCard::Generic(GenericCall {
+                title: title.into(),
+                kind: ToolCallKind::Search,
+                raw_input: Some("*.rs".into()),
+                ..GenericCall::default()
+            });
+            assert_eq!(bench.call_card("glob", arguments), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn card_data_of_the_other_search_makes_no_card() {
+        let bench = finding(found(["/work/a".to_owned()]));
+        let arguments = json!({"pattern": "*"});
+        let mut stored = bench.call("glob", arguments.clone()).await.durable;
+        for meta in [
+            None,
+            Some(json!({"shape": "matches", "files": [], "truncated": false, "total": 0})),
+            Some(json!({"shape": "paths", "paths": [1], "truncated": false, "total": 0})),
+            Some(json!({"shape": "paths", "paths": [], "truncated": false, "total": -1})),
+        ] {
+            stored.meta = meta;
+            assert_eq!(bench.result_card("glob", &arguments, &stored), None);
+        }
+    }
+}

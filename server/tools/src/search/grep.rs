@@ -85,7 +85,8 @@ impl TypedTool for Grep {
 
     fn description(&self) -> String {
         "Searches the contents of files for a regular expression in ripgrep's syntax. Returns matching lines with their \
-         line numbers, grouped by file. The first 250 matches are returned; when there are more, the result says where \
+         line numbers, grouped by file. Without path, ignored, hidden and binary files are left out; what path names is \
+         searched whole. The first 250 matches are returned; when there are more, the result says where \
          the full list was saved. For the lines around a match, read the file."
             .to_owned()
     }
@@ -271,4 +272,173 @@ struct GrepMeta {
 #[serde(rename_all = "lowercase")]
 enum Shape {
     Matches,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use serde_json::json;
+    use services::file_search::{GrepFound, GrepMatch, SearchError};
+    use std::path::PathBuf;
+
+    fn found<'a>(matches: impl IntoIterator<Item = (&'a str, u64, &'a str)>) -> GrepFound {
+        let matches = matches.into_iter().map(|(path, line_number, line)| GrepMatch {
+            path: PathBuf::from(path),
+            line_number,
+            line: line.to_owned(),
+        });
+        GrepFound { matches: matches.collect(), ..GrepFound::default() }
+    }
+
+    fn finding(found: GrepFound) -> Bench {
+        let bench = Bench::new();
+        bench.world().search.grep_result(Ok(found));
+        bench
+    }
+
+    #[tokio::test]
+    async fn matches_are_grouped_by_file() {
+        let bench =
+            finding(found([("/work/a.rs", 1, "fn a"), ("/work/a.rs", 9, "  fn b"), ("/x/c.rs", 2, "fn c")]));
+        let ran = bench.call("grep", json!({"pattern": "fn"})).await;
+        assert_eq!(
+            ran.text(),
+            format!(
+                "Found 3 matches\n\na.rs\nLine 1: fn a\nLine 9:   fn b\n\n/x/c.rs\nLine 2: fn c\n\n{LEFT_OUT}"
+            )
+        );
+        assert_eq!(ran.value()["matches"][1], json!({"path": "a.rs", "lineNumber": 9, "line": "  fn b"}));
+        let line = |line_number, line: &str| SearchLineMatch { line_number, line: line.into() };
+        let files = vec![
+            SearchFileMatches { path: "a.rs".into(), matches: vec![line(1, "fn a"), line(9, "  fn b")] },
+            SearchFileMatches { path: "/x/c.rs".into(), matches: vec![line(2, "fn c")] },
+        ];
+        let expected =
+            SearchResult { title: None, hits: SearchHits::Matches(files), truncated: false, total: 3 };
+        assert_eq!(ran.card, Some(ResultCard::Search(expected)));
+    }
+
+    #[tokio::test]
+    async fn a_named_place_is_searched_whole() {
+        let bench = finding(found([("/work/target/x", 1, "x")]));
+        let arguments = json!({"pattern": "$(rm -rf x)", "path": "target", "include": "*.{ts,js}"});
+        let ran = bench.call("grep", arguments).await;
+        assert_eq!(ran.text(), "Found 1 match\n\ntarget/x\nLine 1: x");
+        let request = &bench.world().search.greps()[0];
+        assert_eq!(request.pattern, "$(rm -rf x)");
+        assert_eq!(request.include.as_deref(), Some("*.{ts,js}"));
+        assert_eq!(request.root, PathBuf::from("/work/target"));
+        assert!(request.search_ignored);
+
+        let bench = Bench::new();
+        let ran = bench.call("grep", json!({"pattern": " "})).await;
+        assert_eq!(ran.text(), format!("No matches found\n\n{LEFT_OUT}"));
+        assert!(!bench.world().search.greps()[0].search_ignored);
+        let Some(ResultCard::Search(card)) = ran.card else { panic!("no card") };
+        assert_eq!(card.hits, SearchHits::Matches(Vec::new()));
+    }
+
+    #[tokio::test]
+    async fn more_than_a_page_is_cut_and_saved_whole() {
+        let many = || found((1..=300).map(|line| ("/work/a", line, "x")));
+        let bench = finding(many());
+        let ran = bench.call("grep", json!({"pattern": "x", "path": "a"})).await;
+        assert!(ran.text().starts_with("Found 250 of 300 matches\n\na\nLine 1: x\n"), "{}", ran.text());
+        assert!(
+            ran.text().ends_with(
+                "Line 250: x\n\n(Full list: /spill/session-1/grep-results.txt Read it in pages or search it.)"
+            ),
+            "{}",
+            ran.text()
+        );
+        let saved = &bench.world().spill.saved()[0];
+        assert!(saved.content.starts_with("Found 300 matches\n\na\nLine 1: x\n"));
+        assert!(saved.content.ends_with("Line 300: x\n"));
+
+        let bench = finding(many());
+        bench.world().spill.fail();
+        let ran = bench.call("grep", json!({"pattern": "x", "path": "a"})).await;
+        assert!(ran.text().ends_with("\n\n(The full list could not be saved.)"));
+
+        let bench = finding(many());
+        let ran = bench.nested("grep", json!({"pattern": "x"})).await;
+        assert_eq!(ran.value()["matches"].as_array().unwrap().len(), 300);
+        assert_eq!(bench.world().spill.saved().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_was_not_seen_is_told_last() {
+        let bench = finding(GrepFound { n_unreadable: 1, partial: true, ..GrepFound::default() });
+        let ran = bench.call("grep", json!({"pattern": "x"})).await;
+        let lines: Vec<&str> = ran.text().lines().collect();
+        assert_eq!((lines[0], lines.len()), ("No matches found", 5));
+        assert!(lines[2].contains("ran out of its budget"));
+        assert_eq!((lines[3], lines[4]), ("(Could not be read: 1 files or folders.)", LEFT_OUT));
+    }
+
+    #[tokio::test]
+    async fn arguments_are_checked_before_the_search() {
+        let bench = Bench::new();
+        for include in ["*.ts,*.js", "!x", " ", "", "{a,b},c"] {
+            let ran = bench.call("grep", json!({"pattern": "x", "include": include})).await;
+            assert_eq!(ran.code(), "plain", "{include}");
+        }
+        assert_eq!(bench.call("grep", json!({"pattern": ""})).await.code(), "plain");
+        assert_eq!(bench.call("grep", json!({"pattern": "x", "path": " "})).await.code(), "plain");
+        assert_eq!(bench.world().search.greps().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_search_that_does_not_happen_fails_with_its_code() {
+        let cases = [
+            (SearchError::InvalidPattern("unclosed group".into()), "SEARCH_INVALID_PATTERN"),
+            (SearchError::Failed("/work/x does not exist".into()), "SEARCH_FAILED"),
+            (SearchError::Overflow { max_bytes: 1 }, "SEARCH_RAW_OUTPUT_OVERFLOW"),
+        ];
+        for (error, code) in cases {
+            let bench = Bench::new();
+            bench.world().search.grep_result(Err(error));
+            let ran = bench.call("grep", json!({"pattern": "("})).await;
+            assert_eq!((ran.code(), &ran.card), (code, &None));
+        }
+        let bench = Bench::new();
+        let arguments = json!({"pattern": "x"});
+        let ctx = bench.session.context("grep", arguments.clone());
+        ctx.cancel.cancel();
+        let failure = bench.tool("grep").execute(&arguments, &ctx).await.unwrap_err();
+        assert_eq!(failure.code(), Some("SEARCH_ABORTED"));
+    }
+
+    #[tokio::test]
+    async fn card_data_is_bounded_by_whole_files() {
+        let line = "x".repeat(2000);
+        let matches = (0..40).map(|n| (if n % 2 == 0 { "/work/a" } else { "/work/b" }, n, line.as_str()));
+        let mut matches: Vec<_> = matches.collect();
+        matches.sort();
+        let bench = finding(found(matches));
+        let ran = bench.call("grep", json!({"pattern": "x"})).await;
+        let Some(ResultCard::Search(card)) = ran.card else { panic!("no card") };
+        let SearchHits::Matches(files) = card.hits else { panic!("no matches") };
+        assert_eq!((files.len(), card.truncated, card.total), (1, true, 40));
+    }
+
+    #[test]
+    fn the_call_is_named_by_its_pattern() {
+        let bench = Bench::new();
+        let cases = [
+            (json!({"pattern": "fn"}), "Grep fn"),
+            (json!({"pattern": "fn", "path": "src", "include": "*.rs"}), "Grep fn in src (*.rs)"),
+        ];
+        for (arguments, title) in cases {
+            assert!(bench.tool("grep").is_concurrency_safe(&arguments));
+            let expected = CallCard::Generic(GenericCall {
+                title: title.into(),
+                kind: ToolCallKind::Search,
+                raw_input: Some("fn".into()),
+                ..GenericCall::default()
+            });
+            assert_eq!(bench.call_card("grep", arguments), expected);
+        }
+    }
 }

@@ -3,8 +3,8 @@
 //! Models pay for every byte of a progress bar; people still see the colours in the editor's terminal. Source:
 //! `faults.md` C06. This is no terminal: there is no width, and clearing the screen keeps what was printed.
 
-/// Farthest column that a sequence may move to; protects memory from a hostile stream.
-const MAX_COLUMN: usize = 10_000;
+/// Farthest column that a sequence may move to; keeps a hostile stream from growing a hundredfold.
+const MAX_COLUMN: usize = 256;
 
 /// The text without control sequences, each line as it was left.
 pub fn plain(text: &str) -> String {
@@ -84,7 +84,7 @@ fn control_sequence(chars: &mut std::str::Chars<'_>, screen: &mut Screen) {
     match last {
         'A' => screen.up(n),
         'B' => screen.down(n),
-        'C' => screen.column = screen.column.saturating_add(n).min(MAX_COLUMN),
+        'C' => screen.column = screen.column.saturating_add(n).min(MAX_COLUMN).max(screen.column),
         'D' => screen.column = screen.column.saturating_sub(n),
         'E' => {
             screen.down(n);
@@ -215,7 +215,7 @@ mod tests {
             ("a\u{7}\u{0}b\u{1b}(Bc", "abc"),
             ("frame 1\u{1b}[2J\u{1b}[Hframe 2", "frame 1\nframe 2"),
             ("a\u{1b}[3Cb", "a   b"),
-            ("a\u{1b}[99999999999999999999Cb", "ab"),
+            ("a\u{1b}[99999999999999999999Cb", "a b"),
             ("\u{9b}1mé\u{9b}0m", "é"),
             ("cut \u{1b}[3", "cut "),
             ("cut \u{1b}", "cut "),
