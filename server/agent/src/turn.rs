@@ -5,15 +5,17 @@ use crate::prompt::{RUNTIME_CONTEXT, runtime_context, system_prompt, workspace_i
 use crate::session::Shared;
 use crate::step::{Answer, StepId, ask};
 use crate::title::fallback_title;
+use pipeline::registry::{ActivationContext, ResolveError, ResolvedToolSet};
 use pipeline::schedule::Batch;
 use protocol::content::ContentBlock;
 use protocol::event::{AbortCause, HeaderReason, SessionEvent, TitleSource, TurnEndReason};
 use protocol::id::MessageId;
 use protocol::message::{AssistantMessage, ContextForm, MessageSource, UserMessage};
 use protocol::model::{FinishReason, ModelRequest};
-use protocol::tool::ToolSchema;
+use protocol::tool::ToolFailure;
 use services::session_store::StoreError;
 use services::spill::SpillRequest;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// Longest text of one block of a prompt that is kept inline; a longer one is spilled.
@@ -63,7 +65,15 @@ impl<'a> Turn<'a> {
     /// One step; `Some` ends the turn.
     async fn step(&self, id: StepId, attempts: &mut u32) -> Result<Option<TurnEndReason>, StoreError> {
         let core = &self.shared.core;
-        let request = self.request().await?;
+        let tool_set = match self.admit().await {
+            Ok(tool_set) => tool_set,
+            Err(ResolveError::Cancelled) => return Ok(Some(aborted())),
+            Err(error) => return Ok(Some(unprepared(&error.to_string()))),
+        };
+        let request = match self.request(&tool_set)? {
+            Ok(request) => request,
+            Err(failure) => return Ok(Some(unprepared(&failure.message))),
+        };
         core.flush().await?;
         let answer = ask(core, &*self.shared.models, request, id, attempts, &self.cancel).await;
         let (message, finish) = match answer {
@@ -94,21 +104,41 @@ impl<'a> Turn<'a> {
         if message.calls().next().is_none() {
             return Ok(Some(TurnEndReason::Completed));
         }
-        self.run_calls(id, &message).await
+        let ended = self.run_calls(id, &message, tool_set.clone()).await;
+        tool_set.dispose();
+        ended
+    }
+
+    /// The tools of one step: conditions are asked once, and the answer holds for the whole step.
+    async fn admit(&self) -> Result<Arc<ResolvedToolSet>, ResolveError> {
+        let (model, effort) = self.shared.model();
+        let context = ActivationContext {
+            session_id: self.shared.scope.session_id.clone(),
+            model,
+            effort,
+            cancel: self.cancel.clone(),
+        };
+        self.shared.pipeline.registry().resolve(None, &context).await
     }
 
     async fn run_calls(
         &self,
         id: StepId,
         message: &AssistantMessage,
+        tool_set: Arc<ResolvedToolSet>,
     ) -> Result<Option<TurnEndReason>, StoreError> {
         let batch = Batch {
             calls: message.calls().cloned().collect(),
             turn: id.turn,
             step: id.step,
             cancel: self.cancel.clone(),
+            tool_set: Some(tool_set),
+            ..Batch::default()
         };
-        let result = self.shared.pipeline.execute(batch, &self.shared.scope).await;
+        let result = match self.shared.pipeline.execute(batch, &self.shared.scope).await {
+            Ok(result) => result,
+            Err(error) => return Ok(Some(unprepared(&error.to_string()))),
+        };
         for message in result.additional_contexts {
             self.shared.core.append(SessionEvent::UserMessage { message })?;
         }
@@ -187,17 +217,21 @@ impl<'a> Turn<'a> {
     }
 
     /// The next request; logs what changed in prompt, tools, model and runtime context.
-    async fn request(&self) -> Result<ModelRequest, StoreError> {
+    fn request(&self, tool_set: &Arc<ResolvedToolSet>) -> Result<Result<ModelRequest, ToolFailure>, StoreError> {
         let shared = self.shared;
         let core = &shared.core;
-        let tools = shared.pipeline.tools(&shared.scope);
+        let registry = shared.pipeline.registry();
+        let tools = registry.definitions(None, Some(tool_set));
+        let schemas = match registry.schemas(None, Some(tool_set)) {
+            Ok(schemas) => schemas,
+            Err(failure) => return Ok(Err(failure)),
+        };
         let state = core.state();
         let context = runtime_context(state.mode(), shared.scope.network, &today(core.clock().now_ms()));
         if state.runtime_context.as_deref() != Some(context.as_str()) {
             self.inject(RUNTIME_CONTEXT, ContextForm::Snapshot, &context)?;
         }
         let system = system_prompt(&tools, &shared.scope.cwd, &shared.scope.roots, state.plan);
-        let schemas: Vec<ToolSchema> = tools.iter().map(|tool| tool.schema().clone()).collect();
         let header = (system, schemas);
         if state.header.as_ref() != Some(&header) {
             let reason = match (&state.header, shared.resumed) {
@@ -220,7 +254,7 @@ impl<'a> Turn<'a> {
                 context_window: info.context_window,
             })?;
         }
-        Ok(ModelRequest {
+        Ok(Ok(ModelRequest {
             model,
             effort,
             system: header.0,
@@ -228,7 +262,7 @@ impl<'a> Turn<'a> {
             tools: header.1,
             max_tokens: info.max_output_tokens,
             cwd: shared.scope.cwd.clone(),
-        })
+        }))
     }
 
     fn inject(&self, plugin: &str, form: ContextForm, text: &str) -> Result<(), StoreError> {
@@ -241,6 +275,11 @@ impl<'a> Turn<'a> {
         let id = MessageId::new(format!("msg_{}", core.clock().fresh_id()));
         core.append(SessionEvent::UserMessage { message: UserMessage { id, content, source } })
     }
+}
+
+/// The step could not be prepared or carried through.
+fn unprepared(reason: &str) -> TurnEndReason {
+    TurnEndReason::Error { message: reason.to_owned(), code: "INTERNAL".to_owned() }
 }
 
 fn aborted() -> TurnEndReason {

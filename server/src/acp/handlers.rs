@@ -228,10 +228,13 @@ async fn new_session(server: &Arc<Server>, request: NewSessionRequest, responder
     tokio::time::sleep(COMMANDS_DELAY).await;
     let outbox = server.outbox();
     outbox.update(&open.view, server.commands(&open));
+    if !open.told.is_empty() {
+        open.tell(&format!("{}\n", open.told.join("\n")));
+    }
     if !request.mcp_servers.is_empty() {
         let names: Vec<String> = request.mcp_servers.iter().map(super::server::mcp_server_name).collect();
         open.tell(&format!(
-            "MCP servers are not connected by this version; without their tools: {}.",
+            "MCP servers are not connected by this version; their tools are missing: {}.\n",
             names.join(", ")
         ));
     }

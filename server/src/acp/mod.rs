@@ -31,7 +31,7 @@ use server::Server;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use server::ServerParts;
+pub use server::{Credentials, ServerParts};
 
 /// How long stopping may take, from the end of stdin to the exit.
 const STOP_BUDGET: Duration = Duration::from_millis(2500);

@@ -7,7 +7,7 @@ use super::client_questions::ClientQuestions;
 use super::client_shell::ClientShell;
 use super::outbox::Outbox;
 use super::view::{FindTool, SessionView, ViewObserver, ViewParts, card_of};
-use crate::config::{Config, ShellBackend};
+use crate::config::{Config, Loaded, Paths, ShellBackend, process_environment};
 use agent::commands::COMMANDS;
 use agent::session::{Session, SessionParts};
 use agent::state::SessionState;
@@ -17,12 +17,13 @@ use presenters::commands::{SlashCommand, present_commands};
 use presenters::{PresentContext, TerminalStyle};
 use protocol::event::{LOG_VERSION, SessionEvent, SessionHeader};
 use protocol::id::{MessageId, SessionId};
-use provider_local::{LocalFileSystem, LocalSearch, LocalShell};
+use provider_local::{LocalFileSystem, LocalSearch};
 use services::Services;
 use services::attachments::Attachments;
 use services::clock::Clock;
 use services::model::Models;
 use services::session_store::{SessionStore, StoreError};
+use services::sandbox::Sandbox;
 use services::shell::Shell;
 use services::spill::Spill;
 use std::collections::HashMap;
@@ -56,8 +57,12 @@ pub struct ServerParts {
     pub attachments: Arc<dyn Attachments>,
     /// Stored keys.
     pub credentials: Arc<dyn Credentials>,
-    /// The wrapper that confines commands: this program and its subcommand.
-    pub sandbox_exec: Vec<String>,
+    /// Commands as our own children.
+    pub local_shell: Arc<dyn Shell>,
+    /// Confines commands, whoever runs them.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// Where the program keeps its files.
+    pub paths: Paths,
     /// The user's own instructions for every workspace.
     pub instructions_file: Option<PathBuf>,
 }
@@ -76,6 +81,8 @@ pub struct OpenSession {
     pub session: Arc<Session>,
     /// What its client sees.
     pub view: Arc<SessionView>,
+    /// What the user must be told about the folder's configuration, once.
+    pub told: Vec<String>,
     clock: Arc<dyn Clock>,
     outbox: Outbox,
 }
@@ -186,7 +193,8 @@ impl Server {
         records: Vec<protocol::event::Record>,
     ) -> Arc<OpenSession> {
         let parts = &self.parts;
-        let default_mode = parts.config.session.mode;
+        let (config, told) = self.workspace_config(&header.cwd);
+        let default_mode = config.session.mode;
         let (preset, plan) = SessionState::initial_mode(default_mode);
         let mut roots = vec![header.cwd.clone()];
         roots.extend(header.additional_directories.iter().cloned());
@@ -194,7 +202,7 @@ impl Server {
             Some((profile, link)) => (profile.clone(), Some(link.clone())),
             None => (ClientProfile::default(), None),
         };
-        let client_terminals = parts.config.shell.backend != ShellBackend::Local;
+        let client_terminals = config.shell.backend != ShellBackend::Local;
         let context = PresentContext {
             cwd: header.cwd.clone(),
             roots: roots.clone(),
@@ -218,8 +226,7 @@ impl Server {
         });
 
         let local_files = Arc::new(LocalFileSystem::new(header.cwd.clone()));
-        let local_shell: Arc<dyn Shell> =
-            Arc::new(LocalShell::new(parts.sandbox_exec.clone(), parts.clock.clone()));
+        let local_shell = parts.local_shell.clone();
         let stop: Arc<OnceLock<std::sync::Weak<Session>>> = Arc::default();
         let services = match link {
             None => Services {
@@ -227,7 +234,7 @@ impl Server {
                 shell: local_shell,
                 approval: Arc::new(super::client_approval::NoApproval),
                 questions: None,
-                search: Arc::new(LocalSearch::new()),
+                search: Arc::new(LocalSearch::default()),
                 spill: parts.spill.clone(),
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
@@ -239,7 +246,7 @@ impl Server {
                         link.clone(),
                         header.id.clone(),
                         profile.command_form,
-                        parts.sandbox_exec.clone(),
+                        parts.sandbox.clone(),
                         local_shell,
                         parts.clock.clone(),
                     ))
@@ -263,7 +270,7 @@ impl Server {
                         }
                     })
                 }))),
-                search: Arc::new(LocalSearch::new()),
+                search: Arc::new(LocalSearch::default()),
                 spill: parts.spill.clone(),
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
@@ -279,13 +286,30 @@ impl Server {
             pipeline: parts.pipeline.clone(),
             observer: Arc::new(ViewObserver(view.clone())),
             default_mode,
-            network: parts.config.sandbox.network_allowed(),
+            network: config.sandbox.network,
             instructions_file: parts.instructions_file.clone(),
-            max_turn_requests: parts.config.session.max_turn_requests,
+            max_turn_requests: config.session.max_turn_requests.map(u64::from),
+        });
+        let open = Arc::new(OpenSession {
+            session: session.clone(),
+            view,
+            told,
+            clock: parts.clock.clone(),
+            outbox: self.outbox.clone(),
         });
         // Set once, right here: the questions' stop cannot run before the session does.
         let _ = stop.set(Arc::downgrade(&session));
-        Arc::new(OpenSession { session, view, clock: parts.clock.clone(), outbox: self.outbox.clone() })
+        open
+    }
+
+    /// The configuration for a folder, and what the user must be told about it.
+    fn workspace_config(&self, cwd: &std::path::Path) -> (Config, Vec<String>) {
+        match Config::load(&self.parts.paths, Some(cwd), &process_environment) {
+            Ok(Loaded { config, ignored }) => (config, ignored.iter().map(ToString::to_string).collect()),
+            Err(error) => {
+                (self.parts.config.clone(), vec![format!("The configuration of this folder is not used: {error}")])
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<OpenSession>>> {

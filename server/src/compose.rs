@@ -1,0 +1,120 @@
+//! Who implements what: the only place that names concrete providers.
+
+use crate::acp::{Credentials, ServerParts};
+use crate::config::{Config, Paths, ProviderConfig, ToolFamily, WireFormat, process_environment};
+use anyhow::Context;
+use pipeline::policies::permission::PermissionPolicy;
+use pipeline::policies::repeat::RepeatReminder;
+use pipeline::policies::spill::SpillPolicy;
+use pipeline::policies::timeout::TimeoutPolicy;
+use pipeline::policy::Policy;
+use pipeline::registry::{Registration, Registry};
+use pipeline::run::Pipeline;
+use provider_llm::{LlmConfig, LlmModels};
+use provider_local::{LocalAttachments, LocalShell, LocalSpill, SystemClock};
+use provider_sandbox::LandlockSandbox;
+use provider_store::JsonlSessionStore;
+use services::clock::Clock;
+use services::model::Models;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tools::{ToolChoice, all_tools};
+
+/// Our subcommand that confines a command and then becomes it.
+pub const SANDBOX_EXEC: &str = "sandbox-exec";
+
+/// What the server is made of, from the user's configuration.
+///
+/// # Errors
+/// The configuration is wrong, or this user has no home.
+pub fn server_parts() -> anyhow::Result<ServerParts> {
+    let paths = Paths::from_environment().map_err(anyhow::Error::msg)?;
+    let config = Config::load(&paths, None, &process_environment).context("the configuration is not valid")?.config;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let attachments = Arc::new(LocalAttachments::new(paths.data.join("attachments")));
+    let exe = std::env::current_exe().context("this program cannot find its own file")?;
+    let sandbox = Arc::new(LandlockSandbox::new(vec![exe.to_string_lossy().into_owned(), SANDBOX_EXEC.to_owned()]));
+    Ok(ServerParts {
+        store: Arc::new(JsonlSessionStore::new(paths.sessions())),
+        models: models(&config, &paths, attachments.clone()),
+        pipeline: Arc::new(pipeline(&config)?),
+        spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
+        credentials: Arc::new(StoredKeys(paths.credentials_file())),
+        local_shell: Arc::new(LocalShell::new(sandbox.clone())),
+        sandbox,
+        instructions_file: Some(paths.config.join("AGENTS.md")),
+        clock,
+        attachments,
+        config,
+        paths,
+    })
+}
+
+/// The models that the configuration and the environment offer.
+pub fn models(
+    config: &Config,
+    paths: &Paths,
+    attachments: Arc<dyn services::attachments::Attachments>,
+) -> Arc<dyn Models> {
+    let providers = config.providers.iter().map(|(name, provider)| (name.clone(), provider_of(provider))).collect();
+    Arc::new(LlmModels::new(
+        LlmConfig {
+            default: config.model.default.clone(),
+            idle_timeout: config.model.idle_timeout,
+            providers,
+        },
+        provider_llm::Credentials::new(Some(paths.credentials_file())),
+        attachments,
+    ))
+}
+
+fn provider_of(provider: &ProviderConfig) -> provider_llm::ProviderConfig {
+    provider_llm::ProviderConfig {
+        base_url: provider.base_url.clone(),
+        api_key_env: provider.api_key_env.clone(),
+        kind: provider.kind.map(|kind| match kind {
+            WireFormat::OpenAi => provider_llm::WireKind::OpenAi,
+            WireFormat::Anthropic => provider_llm::WireKind::Anthropic,
+        }),
+        takes_images: provider.takes_images,
+        context_window: provider.context_window,
+    }
+}
+
+/// Every tool that is switched on, and the policies; the earlier one is outside the later.
+fn pipeline(config: &Config) -> anyhow::Result<Pipeline> {
+    let registry = Registry::new();
+    let choice = ToolChoice {
+        enable: config.tools.enable.iter().map(|family| family_name(*family).to_owned()).collect(),
+        disable: config.tools.disable.iter().cloned().collect(),
+    };
+    for tool in all_tools(&choice) {
+        registry.register(None, tool, Registration::default())?.keep();
+    }
+    let policies: [Arc<dyn Policy>; 4] = [
+        Arc::new(SpillPolicy::default()),
+        Arc::new(RepeatReminder::default()),
+        Arc::new(PermissionPolicy::default()),
+        Arc::new(TimeoutPolicy),
+    ];
+    for policy in policies {
+        registry.add_policy(None, policy)?.keep();
+    }
+    Ok(Pipeline::new(registry))
+}
+
+fn family_name(family: ToolFamily) -> &'static str {
+    family.id()
+}
+
+/// The file of stored keys.
+struct StoredKeys(PathBuf);
+
+impl Credentials for StoredKeys {
+    fn forget(&self) -> std::io::Result<()> {
+        match std::fs::remove_file(&self.0) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
