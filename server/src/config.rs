@@ -142,15 +142,27 @@ pub enum ToolFamily {
 }
 
 impl ToolFamily {
-    /// Every family, by its name in the configuration.
-    pub const ALL: [(&'static str, Self); 6] = [
-        ("terminal", Self::Terminal),
-        ("schedule", Self::Schedule),
-        ("session_query", Self::SessionQuery),
-        ("cordis", Self::Cordis),
-        ("str_replace_editor", Self::StrReplaceEditor),
-        ("pwsh", Self::Pwsh),
+    /// Every family.
+    pub const ALL: [Self; 6] = [
+        Self::Terminal,
+        Self::Schedule,
+        Self::SessionQuery,
+        Self::Cordis,
+        Self::StrReplaceEditor,
+        Self::Pwsh,
     ];
+
+    /// Its name in the configuration.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::Schedule => "schedule",
+            Self::SessionQuery => "session_query",
+            Self::Cordis => "cordis",
+            Self::StrReplaceEditor => "str_replace_editor",
+            Self::Pwsh => "pwsh",
+        }
+    }
 }
 
 /// How the model reaches tools.

@@ -179,7 +179,7 @@ v2 = true
 
 #[test]
 fn all_families_can_be_named_at_once() {
-    let all: BTreeSet<_> = ToolFamily::ALL.into_iter().map(|(_, family)| family).collect();
+    let all: BTreeSet<_> = ToolFamily::ALL.into_iter().collect();
     for text in ["all", "[\"all\"]", "[\"pwsh\", \"all\"]"] {
         let text = if text == "all" { "\"all\"" } else { text };
         assert_eq!(user(&format!("tools.enable = {text}")).tools.enable, all);

@@ -104,14 +104,14 @@ pub(super) fn mode(value: &DeValue<'_>) -> Parsed<Mode> {
 /// Names of families, or `"all"`, alone or in the list.
 pub(super) fn families(value: &DeValue<'_>) -> Parsed<BTreeSet<ToolFamily>> {
     let mut words: Vec<(&str, Option<ToolFamily>)> =
-        ToolFamily::ALL.map(|(name, family)| (name, Some(family))).to_vec();
+        ToolFamily::ALL.map(|family| (family.id(), Some(family))).to_vec();
     words.push(("all", None));
     let chosen = match value {
         DeValue::String(_) => vec![one_of(value, &[("all", None)])?],
         _ => list(value, |entry| one_of(entry, &words))?,
     };
     if chosen.contains(&None) {
-        return Ok(ToolFamily::ALL.into_iter().map(|(_, family)| family).collect());
+        return Ok(ToolFamily::ALL.into_iter().collect());
     }
     Ok(chosen.into_iter().flatten().collect())
 }
