@@ -59,6 +59,30 @@ pub trait TypedTool: Send + Sync + 'static {
         None
     }
 
+    /// The canonical value of an output. A tool with large texts moves them instead.
+    ///
+    /// # Errors
+    /// The output does not serialise.
+    fn into_value(&self, output: Self::Output) -> Result<Value, String> {
+        serde_json::to_value(output).map_err(|error| error.to_string())
+    }
+
+    /// As [`TypedTool::render`], from the value. A tool with large texts borrows them instead.
+    ///
+    /// # Errors
+    /// The value is no output.
+    fn render_value(&self, args: &Self::Args, value: &Value) -> Result<Vec<ContentBlock>, String> {
+        Ok(self.render(args, &from_value(value)?))
+    }
+
+    /// As [`TypedTool::presentation_meta`], from the value. A tool with large texts borrows them instead.
+    ///
+    /// # Errors
+    /// The value is no output.
+    fn meta_of_value(&self, args: &Self::Args, value: &Value) -> Result<Option<Value>, String> {
+        Ok(self.presentation_meta(args, &from_value(value)?))
+    }
+
     /// As [`Tool::project_content`].
     fn project_content(&self, _execution: &Execution, _outcome: &Outcome) -> Option<Vec<ContentBlock>> {
         None
@@ -127,10 +151,14 @@ impl<T: TypedTool> Typed<T> {
         }
         T::Args::deserialize(arguments).map_err(|error| invalid_args(&error.to_string()))
     }
+}
 
-    fn output(&self, value: &Value) -> Result<T::Output, String> {
-        T::Output::deserialize(value).map_err(|error| error.to_string())
-    }
+/// A value as what it stands for, borrowing from it where the type can.
+///
+/// # Errors
+/// The value does not have the type's shape.
+pub fn from_value<'a, O: Deserialize<'a>>(value: &'a Value) -> Result<O, String> {
+    O::deserialize(value).map_err(|error| error.to_string())
 }
 
 fn invalid_args(violations: &str) -> ToolFailure {
@@ -162,19 +190,19 @@ impl<T: TypedTool> Tool for Typed<T> {
 
     async fn execute(&self, arguments: &Value, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let output = self.tool.execute(self.args(arguments)?, ctx).await?;
-        serde_json::to_value(output).map_err(|error| {
+        self.tool.into_value(output).map_err(|error| {
             ToolFailure::coded("ToolOutputError", "INVALID_TOOL_OUTPUT", format!("{}: {error}", T::NAME))
         })
     }
 
     fn render(&self, arguments: &Value, value: &Value) -> Result<Vec<ContentBlock>, String> {
         let args = self.args(arguments).map_err(|failure| failure.message)?;
-        Ok(self.tool.render(&args, &self.output(value)?))
+        self.tool.render_value(&args, value)
     }
 
     fn presentation_meta(&self, arguments: &Value, value: &Value) -> Result<Option<Value>, String> {
         let args = self.args(arguments).map_err(|failure| failure.message)?;
-        Ok(self.tool.presentation_meta(&args, &self.output(value)?))
+        self.tool.meta_of_value(&args, value)
     }
 
     fn project_content(&self, execution: &Execution, outcome: &Outcome) -> Option<Vec<ContentBlock>> {
@@ -236,6 +264,9 @@ fn to_subset(schema: &mut Value) {
     for keyword in ["title", "format", "minimum", "maximum", "$schema"] {
         node.shift_remove(keyword);
     }
+    if let Some(Value::String(description)) = node.get_mut("description") {
+        *description = unwrapped(description);
+    }
     if node.get("default") == Some(&Value::Null) {
         node.shift_remove("default");
     }
@@ -276,4 +307,10 @@ fn to_subset(schema: &mut Value) {
             node.insert("additionalProperties".to_owned(), Value::Bool(true));
         }
     }
+}
+
+/// A doc comment without the line breaks that only keep the source narrow.
+fn unwrapped(doc: &str) -> String {
+    let paragraphs: Vec<String> = doc.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+    paragraphs.join("\n\n")
 }
