@@ -5,6 +5,7 @@
 //! Source: `spec/presentation.md` §7; product decisions, "The editor", diffs.
 
 use pipeline::context::ToolContext;
+use pipeline::typed::from_value;
 use protocol::card::{DiffResult, FileDiff, WholeFile};
 use protocol::id::BlobHash;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,36 @@ pub struct ChangeMeta {
     /// Both full texts; `None` when a side is unknown or too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<WholeFile>,
+}
+
+/// The value of a change, borrowed: its texts can be megabytes.
+#[derive(Deserialize)]
+pub struct Change<'a> {
+    /// Absolute path.
+    pub path: &'a str,
+    /// Text before, when it is known.
+    pub before: Option<&'a str>,
+    /// Text that is stored now.
+    pub after: &'a str,
+    /// What differs from the request.
+    #[serde(default)]
+    pub notice: Option<&'a str>,
+}
+
+impl<'a> Change<'a> {
+    /// The change that a value stands for.
+    ///
+    /// # Errors
+    /// The value is that of no change.
+    pub fn of(value: &'a Value) -> Result<Self, String> {
+        from_value(value)
+    }
+}
+
+/// An object of the fields that are there, moved in.
+pub fn value<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(fields.collect())
 }
 
 /// What was there before.

@@ -3,7 +3,7 @@
 //! Works through the session's file system under the sandbox, on a file that was read as it is now; bytes outside the
 //! replaced spans stay. Source: `spec/tools-files-shell.md` §4; product decisions, "BOM and line ends".
 
-use super::change::{self, Before};
+use super::change::{self, Before, Change};
 use super::{mutation_failure, shown};
 use crate::arguments::not_blank;
 use crate::denial;
@@ -101,21 +101,28 @@ impl TypedTool for Edit {
         })
     }
 
-    fn render(&self, args: &EditArgs, output: &EditOutput) -> Vec<ContentBlock> {
-        let what = if args.replace_all.unwrap_or(false) {
-            "Replaced all occurrences in"
-        } else {
-            "Replaced the text in"
-        };
-        let mut text = format!("{what} {}.", output.path);
-        if let Some(notice) = &output.notice {
-            text.push_str(&format!("\nNote: {notice}"));
-        }
-        vec![ContentBlock::text(text)]
+    fn into_value(&self, output: EditOutput) -> Result<Value, String> {
+        let EditOutput { path, before, after, notice } = output;
+        Ok(change::value([
+            ("path", Some(path.into())),
+            ("before", Some(before.into())),
+            ("after", Some(after.into())),
+            ("notice", notice.map(Value::from)),
+        ]))
     }
 
-    fn presentation_meta(&self, args: &EditArgs, output: &EditOutput) -> Option<Value> {
-        change::meta(&args.file_path, Before::new(true, output.before.as_deref()), &output.after)
+    fn render(&self, args: &EditArgs, output: &EditOutput) -> Vec<ContentBlock> {
+        text(args, &output.path, output.notice.as_deref())
+    }
+
+    fn render_value(&self, args: &EditArgs, value: &Value) -> Result<Vec<ContentBlock>, String> {
+        let change = Change::of(value)?;
+        Ok(text(args, change.path, change.notice))
+    }
+
+    fn meta_of_value(&self, args: &EditArgs, value: &Value) -> Result<Option<Value>, String> {
+        let change = Change::of(value)?;
+        Ok(change::meta(&args.file_path, Before::new(true, change.before), change.after))
     }
 
     fn present_call(&self, args: &EditArgs) -> Option<CallCard> {
@@ -160,6 +167,16 @@ impl TypedTool for Edit {
                 .to_owned(),
         })
     }
+}
+
+fn text(args: &EditArgs, path: &str, notice: Option<&str>) -> Vec<ContentBlock> {
+    let what = if args.replace_all.unwrap_or(false) {
+        "Replaced all occurrences in"
+    } else {
+        "Replaced the text in"
+    };
+    let note = notice.map(|notice| format!("\nNote: {notice}")).unwrap_or_default();
+    vec![ContentBlock::text(format!("{what} {path}.{note}"))]
 }
 
 fn title(args: &EditArgs) -> String {

@@ -3,7 +3,7 @@
 //! Writes through the session's file system under the sandbox; a file that exists must have been read as it is now.
 //! Source: `spec/tools-files-shell.md` §3.
 
-use super::change::{self, Before};
+use super::change::{self, Before, Change};
 use super::{envelope, mutation_failure, shown};
 use crate::arguments::not_blank;
 use crate::denial;
@@ -11,7 +11,7 @@ use crate::schema::nullable_string;
 use async_trait::async_trait;
 use pipeline::context::ToolContext;
 use pipeline::tool::{Effect, PromptSection};
-use pipeline::typed::TypedTool;
+use pipeline::typed::{TypedTool, from_value};
 use protocol::card::{CallCard, DiffCall, FileDiff, FileLocation, ResultCard};
 use protocol::content::ContentBlock;
 use protocol::decision::Preview;
@@ -98,20 +98,31 @@ impl TypedTool for Write {
         })
     }
 
-    fn render(&self, _args: &WriteArgs, output: &WriteOutput) -> Vec<ContentBlock> {
-        let mut body = match output.operation {
-            Operation::Create => "Created file".to_owned(),
-            Operation::Update => "Updated file".to_owned(),
-        };
-        if let Some(notice) = &output.notice {
-            body.push_str(&format!("\nNote: {notice}"));
-        }
-        vec![ContentBlock::text(envelope::wrap(&output.path, "file", &body))]
+    fn into_value(&self, output: WriteOutput) -> Result<Value, String> {
+        let WriteOutput { path, operation, before, after, notice } = output;
+        let operation = serde_json::to_value(operation).map_err(|error| error.to_string())?;
+        Ok(change::value([
+            ("path", Some(path.into())),
+            ("operation", Some(operation)),
+            ("before", Some(before.into())),
+            ("after", Some(after.into())),
+            ("notice", notice.map(Value::from)),
+        ]))
     }
 
-    fn presentation_meta(&self, args: &WriteArgs, output: &WriteOutput) -> Option<Value> {
-        let before = Before::new(output.operation == Operation::Update, output.before.as_deref());
-        change::meta(&args.file_path, before, &output.after)
+    fn render(&self, _args: &WriteArgs, output: &WriteOutput) -> Vec<ContentBlock> {
+        text(&output.path, output.operation, output.notice.as_deref())
+    }
+
+    fn render_value(&self, _args: &WriteArgs, value: &Value) -> Result<Vec<ContentBlock>, String> {
+        let change = Change::of(value)?;
+        Ok(text(change.path, operation(value)?, change.notice))
+    }
+
+    fn meta_of_value(&self, args: &WriteArgs, value: &Value) -> Result<Option<Value>, String> {
+        let change = Change::of(value)?;
+        let existed = operation(value)? == Operation::Update;
+        Ok(change::meta(&args.file_path, Before::new(existed, change.before), change.after))
     }
 
     fn present_call(&self, args: &WriteArgs) -> Option<CallCard> {
@@ -152,6 +163,19 @@ impl TypedTool for Write {
                 .to_owned(),
         })
     }
+}
+
+fn operation(value: &Value) -> Result<Operation, String> {
+    from_value(value.get("operation").unwrap_or(&Value::Null))
+}
+
+fn text(path: &str, operation: Operation, notice: Option<&str>) -> Vec<ContentBlock> {
+    let body = match operation {
+        Operation::Create => "Created file",
+        Operation::Update => "Updated file",
+    };
+    let note = notice.map(|notice| format!("\nNote: {notice}")).unwrap_or_default();
+    vec![ContentBlock::text(envelope::wrap(path, "file", &format!("{body}{note}")))]
 }
 
 fn title(args: &WriteArgs) -> String {
