@@ -63,7 +63,7 @@ pub trait TypedTool: Send + Sync + 'static {
     ///
     /// # Errors
     /// The output does not serialise.
-    fn into_value(&self, output: Self::Output) -> Result<Value, String> {
+    fn to_value(&self, output: Self::Output) -> Result<Value, String> {
         serde_json::to_value(output).map_err(|error| error.to_string())
     }
 
@@ -190,7 +190,7 @@ impl<T: TypedTool> Tool for Typed<T> {
 
     async fn execute(&self, arguments: &Value, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let output = self.tool.execute(self.args(arguments)?, ctx).await?;
-        self.tool.into_value(output).map_err(|error| {
+        self.tool.to_value(output).map_err(|error| {
             ToolFailure::coded("ToolOutputError", "INVALID_TOOL_OUTPUT", format!("{}: {error}", T::NAME))
         })
     }

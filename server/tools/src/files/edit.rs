@@ -101,7 +101,7 @@ impl TypedTool for Edit {
         })
     }
 
-    fn into_value(&self, output: EditOutput) -> Result<Value, String> {
+    fn to_value(&self, output: EditOutput) -> Result<Value, String> {
         let EditOutput { path, before, after, notice } = output;
         Ok(change::value([
             ("path", Some(path.into())),

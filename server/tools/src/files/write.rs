@@ -98,7 +98,7 @@ impl TypedTool for Write {
         })
     }
 
-    fn into_value(&self, output: WriteOutput) -> Result<Value, String> {
+    fn to_value(&self, output: WriteOutput) -> Result<Value, String> {
         let WriteOutput { path, operation, before, after, notice } = output;
         let operation = serde_json::to_value(operation).map_err(|error| error.to_string())?;
         Ok(change::value([
