@@ -1,0 +1,112 @@
+//! The private folder in which the wrapper of a command keeps what it printed and how it ended.
+//!
+//! `sandbox-exec` writes it; on another machine than ours it writes nothing here. A `pid` file names the wrapper itself,
+//! which passes signals on to its command.
+
+use provider_local::shell::captured_from_file;
+use provider_sandbox::{CapturedExit, STDERR_FILE, STDOUT_FILE, read_exit};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process};
+use services::shell::CapturedStream;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Name of the file that holds the wrapper's process id, decimal.
+const PID_FILE: &str = "pid";
+
+/// The folder of one command; removed when dropped, unless it is kept.
+#[derive(Debug)]
+pub(super) struct CaptureFolder {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl CaptureFolder {
+    /// Makes a folder that only its owner can enter.
+    pub(super) async fn create(parent: &Path, id: &str) -> io::Result<Self> {
+        let path = parent.join(format!("terminal-{id}"));
+        blocking(move || {
+            let mut builder = std::fs::DirBuilder::new();
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.create(&path)?;
+            Ok(Self { path, is_kept: false })
+        })
+        .await?
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves the folder where it is: its streams are referred to.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+
+    /// How the command ended; `None` while it has not, as far as is known here.
+    pub(super) async fn exit(&self) -> Option<CapturedExit> {
+        let path = self.path.clone();
+        blocking(move || read_exit(&path).ok().flatten()).await.ok()?
+    }
+
+    /// What is kept of stdout and stderr.
+    pub(super) async fn streams(
+        &self,
+        exit: Option<&CapturedExit>,
+        max_stream_bytes: usize,
+        max_spill_bytes: u64,
+    ) -> (CapturedStream, CapturedStream) {
+        let folder = self.path.clone();
+        let totals = (exit.map(|exit| exit.stdout_bytes), exit.map(|exit| exit.stderr_bytes));
+        let streams = blocking(move || {
+            let stream = |name: &str, total| {
+                captured_from_file(&folder.join(name), total, max_stream_bytes, max_spill_bytes)
+                    .unwrap_or_default()
+            };
+            (stream(STDOUT_FILE, totals.0), stream(STDERR_FILE, totals.1))
+        });
+        streams.await.unwrap_or_default()
+    }
+
+    /// Asks the wrapper to end its command; tells whether there is one on this machine to ask.
+    pub(super) async fn terminate(&self) -> bool {
+        // Only the wrapper: its group may be the client's own, and it knows whom to pass the signal on to.
+        match self.wrapper().await {
+            Some(wrapper) => kill_process(wrapper, Signal::TERM).is_ok(),
+            None => false,
+        }
+    }
+
+    /// Ends the wrapper, with everything in its group when the group is its own.
+    pub(super) async fn kill(&self) {
+        let Some(wrapper) = self.wrapper().await else { return };
+        let _ = match getpgid(Some(wrapper)) {
+            Ok(group) if group == wrapper => kill_process_group(wrapper, Signal::KILL),
+            _ => kill_process(wrapper, Signal::KILL),
+        };
+    }
+
+    /// Whether the wrapper lives; `None` when it has not started on this machine.
+    pub(super) async fn is_alive(&self) -> Option<bool> {
+        Some(test_kill_process(self.wrapper().await?).is_ok())
+    }
+
+    async fn wrapper(&self) -> Option<Pid> {
+        let path = self.path.join(PID_FILE);
+        let text = blocking(move || std::fs::read_to_string(path).ok()).await.ok()??;
+        text.trim().parse().ok().filter(|&pid: &i32| pid > 1).and_then(Pid::from_raw)
+    }
+}
+
+impl Drop for CaptureFolder {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // Few small files, or large ones that nobody refers to; what cannot be removed goes with the session's folder.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
