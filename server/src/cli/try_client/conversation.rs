@@ -141,7 +141,7 @@ impl Conversation {
         let connection = self.connection.clone();
         loop {
             if !is_asked {
-                self.transcript.ask_for("> ");
+                self.transcript.ask_for_prompt();
                 self.flush()?;
             }
             is_asked = false;
@@ -173,7 +173,7 @@ impl Conversation {
                     is_warned = true;
                     self.transcript.remark("Ctrl-C again, or Ctrl-D, leaves.");
                 }
-                Err(_) => return Err(Left::ByPerson),
+                Err(_) => return Ok(()),
             }
         }
     }
@@ -233,6 +233,7 @@ impl Conversation {
             Event::Update(_) => {}
             Event::Permission(request, responder) => {
                 let outcome = self.permission(&request, &responder).await?;
+                self.transcript.permission_answered(&request, self.began.elapsed());
                 respond(responder, Ok(RequestPermissionResponse::new(outcome)));
             }
             Event::Form(request, responder) => {
@@ -256,8 +257,7 @@ impl Conversation {
         }
         self.flush()?;
         if self.yes {
-            let title = request.tool_call.fields.title.as_deref().unwrap_or("a call");
-            self.transcript.remark(&format!("Allowed by --yes: {title}"));
+            self.transcript.allowed_unasked(request);
             return Ok(ask::allow(&request.options));
         }
         self.transcript.permission(request, self.began.elapsed());

@@ -20,7 +20,7 @@ mod tests;
 
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{ErrorCode, SessionConfigOptionCategory, SessionId};
-use agent_client_protocol::{Agent, Client, ConnectTo, Error, Lines};
+use agent_client_protocol::{Agent, Client, ConnectTo, Error, Lines, is_incoming_transport_closed};
 use client::Offer;
 use conversation::{Conversation, Event, Left, Screen};
 use input::Input;
@@ -180,7 +180,10 @@ async fn converse(
     let began = Instant::now();
     let (session_id, header) = tokio::select! {
         _ = input.interrupt() => return Ok(Left::ByPerson),
-        opened = open(&connection, &plan) => opened?,
+        opened = open(&connection, &plan) => match opened {
+            Err(error) if is_incoming_transport_closed(&error) => return Ok(Left::ServerGone),
+            opened => opened?,
+        },
     };
     let mut transcript = Transcript::new(plan.cwd.clone(), plan.colours, plan.prompt.is_none());
     transcript.header(&header);

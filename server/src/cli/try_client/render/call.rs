@@ -32,7 +32,7 @@ pub(super) struct Call {
     shown_changes: Vec<Vec<String>>,
     pub(super) limit: LineLimit,
     terminals: Vec<TerminalId>,
-    began: Duration,
+    pub(super) began: Duration,
     ended: bool,
 }
 
@@ -146,6 +146,7 @@ impl Transcript {
         for line in lines {
             self.page.line(&line);
         }
+        self.block = Block::Call(id.clone());
     }
 
     /// Shows what an update adds: text, diffs, terminals, the end.
@@ -302,7 +303,7 @@ impl Transcript {
     }
 
     /// Goes on in a call's block; says which, when something else stands between.
-    fn enter_call(&mut self, id: &ToolCallId) {
+    pub(super) fn enter_call(&mut self, id: &ToolCallId) {
         let block = Block::Call(id.clone());
         if self.block == block {
             return;

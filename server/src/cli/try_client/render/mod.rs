@@ -177,6 +177,25 @@ impl Transcript {
         self.permission_question(&request.tool_call, now);
     }
 
+    /// The question was answered: what the call does from now on is its own time.
+    pub fn permission_answered(&mut self, request: &RequestPermissionRequest, now: Duration) {
+        if let Some(call) = self.calls.get_mut(&request.tool_call.tool_call_id) {
+            call.began = now;
+        }
+    }
+
+    /// Says that a question was answered without asking.
+    pub fn allowed_unasked(&mut self, request: &RequestPermissionRequest) {
+        let id = &request.tool_call.tool_call_id;
+        if self.calls.contains_key(id) {
+            self.enter_call(id);
+            self.page.line(&span(Ink::Dim, "  allowed by --yes"));
+        } else {
+            let title = request.tool_call.fields.title.as_deref().unwrap_or("a call");
+            self.remark(&format!("Allowed by --yes: {title}"));
+        }
+    }
+
     /// Shows what a form is about.
     pub fn form(&mut self, request: &CreateElicitationRequest) {
         self.enter(Block::Other);
@@ -222,6 +241,12 @@ impl Transcript {
         }
     }
 
+    /// Asks for the next prompt.
+    pub fn ask_for_prompt(&mut self) {
+        self.page.blank_line();
+        self.ask_for("> ");
+    }
+
     /// Asks for words without ending the line.
     pub fn ask_for(&mut self, words: &str) {
         self.page.end_line();
@@ -235,7 +260,6 @@ impl Transcript {
         } else {
             self.page.stream(Ink::Plain, "", &format!("{}\n", text::one_line(answer)));
         }
-        self.block = Block::Other;
     }
 
     /// Shows how the turn ended.

@@ -117,8 +117,6 @@ fn a_diff_that_a_question_showed_is_not_repeated() {
   @@ -1 +1 @@
   -two
   +2
-● Edit a.rs …
-  ✓ done
 "
     );
 }
