@@ -39,6 +39,7 @@ pub struct FakeHost {
 struct State {
     mode: Mode,
     entries: Vec<HostEntry>,
+    takes_images: bool,
     fails_append: bool,
     fails_checkpoint: bool,
     stop: Option<CancellationToken>,
@@ -53,6 +54,11 @@ impl FakeHost {
     /// Switches the mode.
     pub fn set_mode(&self, mode: Mode) {
         self.lock().mode = mode;
+    }
+
+    /// Whether the model takes images; it does not unless told.
+    pub fn set_takes_images(&self, takes_images: bool) {
+        self.lock().takes_images = takes_images;
     }
 
     /// Makes every later append fail.
@@ -138,6 +144,10 @@ impl SessionHost for FakeHost {
                 _ => None,
             })
             .collect()
+    }
+
+    fn takes_images(&self) -> bool {
+        self.lock().takes_images
     }
 
     fn stop_turn(&self) {

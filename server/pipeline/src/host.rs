@@ -31,6 +31,11 @@ pub trait SessionHost: Send + Sync {
     /// The standing permissions of the session.
     fn rules(&self) -> Vec<PermissionRule>;
 
+    /// Whether the exact model of the session declares that it takes images; unknown counts as no.
+    fn takes_images(&self) -> bool {
+        false
+    }
+
     /// The user stopped: ends the top session's turn as a cancel does. Returns at once.
     fn stop_turn(&self);
 }

@@ -6,6 +6,7 @@ use pipeline::tool::Tool;
 use protocol::card::{CallCard, ResultCard};
 use protocol::decision::{Preview, SandboxGrant};
 use protocol::id::CallId;
+use protocol::message::UserMessage;
 use protocol::schema;
 use protocol::tool::{DurableResult, Outcome, ToolFailure};
 use serde_json::Value;
@@ -23,6 +24,7 @@ pub struct Ran {
     pub value: Result<Value, ToolFailure>,
     pub durable: DurableResult,
     pub card: Option<ResultCard>,
+    pub contexts: Vec<UserMessage>,
 }
 
 impl Bench {
@@ -101,7 +103,7 @@ impl Bench {
         }
         let durable = outcome.durable();
         let card = tool.present_result(&arguments, &durable);
-        Ran { value: outcome.result, durable, card }
+        Ran { value: outcome.result, durable, card, contexts: outcome.additional_contexts }
     }
 }
 

@@ -4,6 +4,7 @@ pub mod change;
 pub mod edit;
 pub mod envelope;
 pub mod read;
+pub mod read_image;
 pub mod str_replace_editor;
 pub mod write;
 
@@ -21,7 +22,7 @@ pub const STR_REPLACE_EDITOR: &str = "str_replace_editor";
 
 /// The family's tools, in order.
 pub fn tools() -> Vec<Arc<dyn Tool>> {
-    vec![listed(read::Read), listed(write::Write), listed(edit::Edit)]
+    vec![listed(read::Read), listed(read_image::ReadImage), listed(write::Write), listed(edit::Edit)]
 }
 
 /// The tools of the opt-in family [`STR_REPLACE_EDITOR`].
