@@ -1,10 +1,11 @@
 //! The machine this program runs on: its files, its commands, its clock.
 //!
 //! Reading order: [`files`] (the session's text files), [`search`] (the tree), [`shell`]
-//! (commands), then the small store [`spill`] and the
+//! (commands), then the small stores [`spill`] and [`attachments`], and the
 //! [`clock`]. Blocking work never runs on the async workers: each provider moves it to a blocking thread itself. Only
 //! `compose` in the server names these types.
 
+pub mod attachments;
 pub mod clock;
 pub mod files;
 pub mod search;
@@ -13,6 +14,7 @@ pub mod spill;
 
 mod private_files;
 
+pub use attachments::LocalAttachments;
 pub use clock::SystemClock;
 pub use files::LocalFileSystem;
 pub use search::LocalSearch;

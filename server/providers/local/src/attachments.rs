@@ -1,0 +1,115 @@
+//! Images, kept content-addressed: the name of a file is the hash of its bytes.
+//!
+//! The kind is read from the bytes, never from a name. Nothing is scaled here.
+
+use async_trait::async_trait;
+use protocol::content::ImageAttachment;
+use protocol::id::AttachmentId;
+use services::attachments::{AttachmentError, Attachments};
+use services::file_system::FileVersion;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::private_files::create_private_dir;
+
+/// Largest image that is stored.
+const MAX_BYTES: u64 = 20 << 20;
+
+/// Images below one folder.
+pub struct LocalAttachments {
+    root: PathBuf,
+}
+
+impl LocalAttachments {
+    /// A store below `root`, absolute; made on first use.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+}
+
+#[async_trait]
+impl Attachments for LocalAttachments {
+    async fn save(&self, bytes: Vec<u8>, name: Option<String>) -> Result<ImageAttachment, AttachmentError> {
+        let root = self.root.clone();
+        tokio::task::spawn_blocking(move || save_now(&root, &bytes, name))
+            .await
+            .map_err(|error| AttachmentError::Io(std::io::Error::other(error)))?
+    }
+
+    async fn load(&self, id: &AttachmentId) -> Result<Vec<u8>, AttachmentError> {
+        // An id is a hash; anything else could name a file outside the store.
+        if !id.as_str().bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(AttachmentError::Missing(id.clone()));
+        }
+        let (path, id) = (self.root.join(id.as_str()), id.clone());
+        let read = tokio::task::spawn_blocking(move || std::fs::read(path))
+            .await
+            .map_err(std::io::Error::other)?;
+        read.map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => AttachmentError::Missing(id),
+            _ => AttachmentError::Io(error),
+        })
+    }
+}
+
+fn save_now(root: &Path, bytes: &[u8], name: Option<String>) -> Result<ImageAttachment, AttachmentError> {
+    let n_bytes = bytes.len() as u64;
+    if n_bytes > MAX_BYTES {
+        return Err(AttachmentError::TooLarge { bytes: n_bytes, max_bytes: MAX_BYTES });
+    }
+    let media_type = match imagesize::image_type(bytes) {
+        Ok(imagesize::ImageType::Png) => "image/png",
+        Ok(imagesize::ImageType::Jpeg) => "image/jpeg",
+        Ok(imagesize::ImageType::Webp) => "image/webp",
+        Ok(imagesize::ImageType::Gif) => "image/gif",
+        _ => return Err(AttachmentError::Unsupported),
+    };
+    let size = imagesize::blob_size(bytes).map_err(|_| AttachmentError::Unsupported)?;
+    let side = |pixels: usize| u32::try_from(pixels).map_err(|_| AttachmentError::Unsupported);
+    let id = AttachmentId::new(FileVersion::of(bytes).as_hex());
+    create_private_dir(root)?;
+    let path = root.join(id.as_str());
+    if !path.exists() {
+        let mut staged = tempfile::NamedTempFile::new_in(root)?;
+        staged.write_all(bytes)?;
+        staged.as_file().sync_all()?;
+        staged.persist(&path).map_err(|error| error.error)?;
+    }
+    Ok(ImageAttachment {
+        attachment_id: id,
+        media_type: media_type.to_owned(),
+        bytes: n_bytes,
+        width: side(size.width)?,
+        height: side(size.height)?,
+        name,
+        original_dimensions: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transparent GIF of one pixel.
+    const GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+    #[tokio::test]
+    async fn an_image_is_kept_by_its_content_and_comes_back_unchanged() {
+        let root = tempfile::tempdir().unwrap();
+        let store = LocalAttachments::new(root.path().join("attachments"));
+        let first = store.save(GIF.to_vec(), Some("dot.gif".to_owned())).await.unwrap();
+        let second = store.save(GIF.to_vec(), None).await.unwrap();
+        assert_eq!(first.attachment_id, second.attachment_id);
+        assert_eq!((first.media_type.as_str(), first.width, first.height), ("image/gif", 1, 1));
+        assert_eq!(store.load(&first.attachment_id).await.unwrap(), GIF);
+    }
+
+    #[tokio::test]
+    async fn text_is_no_image_and_an_id_cannot_leave_the_store() {
+        let root = tempfile::tempdir().unwrap();
+        let store = LocalAttachments::new(root.path().to_owned());
+        assert!(matches!(store.save(b"hello".to_vec(), None).await, Err(AttachmentError::Unsupported)));
+        let outside = store.load(&AttachmentId::new("../secret")).await;
+        assert!(matches!(outside, Err(AttachmentError::Missing(_))));
+    }
+}
