@@ -17,5 +17,5 @@ mod verdict;
 pub use confine::probe;
 pub use run::main;
 pub use service::ExecSandbox;
-pub use tee::{CapturedExit, MAX_CAPTURE_BYTES, STDERR_FILE, STDOUT_FILE, read_exit};
+pub use tee::{CapturedExit, MAX_CAPTURE_BYTES, PID_FILE, STDERR_FILE, STDOUT_FILE, read_exit};
 pub use verdict::denied;

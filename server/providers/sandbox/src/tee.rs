@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub const STDOUT_FILE: &str = "stdout";
 /// Name of the kept standard error.
 pub const STDERR_FILE: &str = "stderr";
+/// Name of the wrapper's process id, decimal and with a newline: whoever wants the command stopped signals the wrapper.
+pub const PID_FILE: &str = "pid";
 /// Name of the exit, written last and whole.
 const EXIT_FILE: &str = "exit";
 
@@ -65,6 +67,8 @@ pub(crate) fn run(folder: &Path, argv: &[OsString]) -> io::Result<ExitCode> {
     let (events, received) = mpsc::channel();
     // Before the command exists: its end is a signal too.
     watch_signals(events.clone())?;
+    // After it: from now on a signal is passed on.
+    writeln!(create(&folder.join(PID_FILE))?, "{}", std::process::id())?;
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
