@@ -20,6 +20,7 @@ use protocol::mode::SandboxMode;
 use protocol::tool::{DurableResult, ToolFailure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use services::shell::{CapturedStream, LiveSink, ShellOutcome, ShellRequest, quiet_environment};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,6 +126,24 @@ pub enum ConfinedMode {
     DangerFullAccess,
 }
 
+/// How a command ended, for the card.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Ended {
+    exit_code: Option<i32>,
+    signal: Option<String>,
+}
+
+impl Ended {
+    fn exit(self) -> ExitState {
+        match (self.exit_code, self.signal) {
+            (_, Some(signal)) => ExitState::Signal(signal),
+            (Some(code), None) => ExitState::Code(code),
+            (None, None) => ExitState::Unknown,
+        }
+    }
+}
+
 /// The tool.
 pub struct Bash;
 
@@ -178,6 +197,17 @@ impl TypedTool for Bash {
         vec![ContentBlock::text(text(output))]
     }
 
+    /// How it ended: a policy may replace the text and its marker with it.
+    fn presentation_meta(&self, _args: &BashArgs, output: &BashOutput) -> Option<Value> {
+        match output {
+            BashOutput::Background { .. } => None,
+            BashOutput::Foreground { exit_code, signal, .. } => {
+                let ended = Ended { exit_code: *exit_code, signal: signal.clone() };
+                serde_json::to_value(ended).ok()
+            }
+        }
+    }
+
     fn present_call(&self, args: &BashArgs) -> Option<CallCard> {
         if args.run_in_background == Some(true) {
             return Some(CallCard::Generic(GenericCall {
@@ -203,7 +233,9 @@ impl TypedTool for Bash {
                 content: Some(vec![ContentBlock::text(console_fence(text))]),
             }));
         }
-        let (output, exit) = exit::parse(text);
+        let (output, parsed) = exit::parse(text);
+        let ended = result.meta.as_ref().and_then(|meta| Ended::deserialize(meta).ok());
+        let exit = ended.map_or(parsed, |ended| ended.exit());
         Some(ResultCard::Terminal(TerminalResult { title: None, output: output.to_owned(), exit }))
     }
 
@@ -302,12 +334,7 @@ fn text(output: &BashOutput) -> String {
     if timed_out {
         add_line(&mut text, &format!("[timed out after {timeout_ms}ms]"));
     }
-    let exit = match (exit_code, signal) {
-        (_, Some(signal)) => ExitState::Signal(signal.clone()),
-        (Some(code), None) => ExitState::Code(*code),
-        (None, None) => ExitState::Unknown,
-    };
-    exit::append(text, &exit)
+    exit::append(text, &Ended { exit_code: *exit_code, signal: signal.clone() }.exit())
 }
 
 fn add_stream(text: &mut String, stream: &Stream) {
@@ -351,7 +378,7 @@ mod tests {
     use protocol::id::CallId;
     use protocol::live::LiveUpdate;
     use protocol::mode::Mode;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use services::fake::shell_outcome;
     use services::shell::{SandboxReport, ShellError};
 
@@ -436,6 +463,22 @@ mod tests {
             let expected = TerminalResult { title: None, output: output.into(), exit };
             assert_eq!(ran.card, Some(ResultCard::Terminal(expected)));
         }
+    }
+
+    #[tokio::test]
+    async fn a_replaced_text_still_shows_how_the_command_ended() {
+        let bench = Bench::new();
+        bench.world().shell.outcome(Ok(shell_outcome("x", 3)));
+        let mut stored = bench.call("bash", command("x")).await.durable;
+        stored.content = vec![ContentBlock::text("head … tail\n\n(Omitted 9 bytes.)")];
+        let terminal = |output: &str, exit| {
+            Some(ResultCard::Terminal(TerminalResult { title: None, output: output.into(), exit }))
+        };
+        let shown = "head … tail\n\n(Omitted 9 bytes.)";
+        assert_eq!(bench.result_card("bash", &command("x"), &stored), terminal(shown, ExitState::Code(3)));
+        stored.content = vec![ContentBlock::text("x\n[exit code: 4]")];
+        stored.meta = None;
+        assert_eq!(bench.result_card("bash", &command("x"), &stored), terminal("x", ExitState::Code(4)));
     }
 
     #[tokio::test]
