@@ -1,9 +1,9 @@
 //! Who implements what: the only place that names concrete providers.
 
 use crate::acp::{Credentials, ServerParts};
-use crate::config::{Config, Paths, ProviderConfig, ToolFamily, WireFormat, process_environment};
+use crate::config::{Config, Paths, ProviderConfig, WireFormat, process_environment};
 use anyhow::Context;
-use pipeline::policies::permission::PermissionPolicy;
+use pipeline::policies::permission::{PermissionOptions, PermissionPolicy};
 use pipeline::policies::repeat::RepeatReminder;
 use pipeline::policies::spill::SpillPolicy;
 use pipeline::policies::timeout::TimeoutPolicy;
@@ -12,10 +12,11 @@ use pipeline::registry::{Registration, Registry};
 use pipeline::run::Pipeline;
 use provider_llm::{LlmConfig, LlmModels};
 use provider_local::{LocalAttachments, LocalShell, LocalSpill, SystemClock};
-use provider_sandbox::LandlockSandbox;
+use provider_sandbox::ExecSandbox;
 use provider_store::JsonlSessionStore;
 use services::clock::Clock;
 use services::model::Models;
+use services::sandbox::{Sandbox, SandboxLevel};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tools::{ToolChoice, all_tools};
@@ -33,11 +34,11 @@ pub fn server_parts() -> anyhow::Result<ServerParts> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let attachments = Arc::new(LocalAttachments::new(paths.data.join("attachments")));
     let exe = std::env::current_exe().context("this program cannot find its own file")?;
-    let sandbox = Arc::new(LandlockSandbox::new(vec![exe.to_string_lossy().into_owned(), SANDBOX_EXEC.to_owned()]));
+    let sandbox = Arc::new(ExecSandbox::new(vec![exe.to_string_lossy().into_owned(), SANDBOX_EXEC.to_owned()]));
     Ok(ServerParts {
         store: Arc::new(JsonlSessionStore::new(paths.sessions())),
         models: models(&config, &paths, attachments.clone()),
-        pipeline: Arc::new(pipeline(&config)?),
+        pipeline: Arc::new(pipeline(&config, &*sandbox)?),
         spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
         credentials: Arc::new(StoredKeys(paths.credentials_file())),
         local_shell: Arc::new(LocalShell::new(sandbox.clone())),
@@ -59,12 +60,12 @@ pub fn models(
     let providers = config.providers.iter().map(|(name, provider)| (name.clone(), provider_of(provider))).collect();
     Arc::new(LlmModels::new(
         LlmConfig {
-            default: config.model.default.clone(),
+            default: config.model.default.as_ref().map(ToString::to_string),
             idle_timeout: config.model.idle_timeout,
             providers,
         },
         provider_llm::Credentials::new(Some(paths.credentials_file())),
-        attachments,
+        Some(attachments),
     ))
 }
 
@@ -73,8 +74,8 @@ fn provider_of(provider: &ProviderConfig) -> provider_llm::ProviderConfig {
         base_url: provider.base_url.clone(),
         api_key_env: provider.api_key_env.clone(),
         kind: provider.kind.map(|kind| match kind {
-            WireFormat::OpenAi => provider_llm::WireKind::OpenAi,
-            WireFormat::Anthropic => provider_llm::WireKind::Anthropic,
+            WireFormat::OpenAi => provider_llm::ProviderKind::Openai,
+            WireFormat::Anthropic => provider_llm::ProviderKind::Anthropic,
         }),
         takes_images: provider.takes_images,
         context_window: provider.context_window,
@@ -82,10 +83,10 @@ fn provider_of(provider: &ProviderConfig) -> provider_llm::ProviderConfig {
 }
 
 /// Every tool that is switched on, and the policies; the earlier one is outside the later.
-fn pipeline(config: &Config) -> anyhow::Result<Pipeline> {
+fn pipeline(config: &Config, sandbox: &dyn Sandbox) -> anyhow::Result<Pipeline> {
     let registry = Registry::new();
     let choice = ToolChoice {
-        enable: config.tools.enable.iter().map(|family| family_name(*family).to_owned()).collect(),
+        enable: config.tools.enable.iter().map(|family| family.id().to_owned()).collect(),
         disable: config.tools.disable.iter().cloned().collect(),
     };
     for tool in all_tools(&choice) {
@@ -94,17 +95,16 @@ fn pipeline(config: &Config) -> anyhow::Result<Pipeline> {
     let policies: [Arc<dyn Policy>; 4] = [
         Arc::new(SpillPolicy::default()),
         Arc::new(RepeatReminder::default()),
-        Arc::new(PermissionPolicy::default()),
+        Arc::new(PermissionPolicy::new(PermissionOptions {
+            can_confine_commands: sandbox.support().level != SandboxLevel::None,
+            temporary_folders: vec![PathBuf::from("/tmp"), std::env::temp_dir()],
+        })),
         Arc::new(TimeoutPolicy),
     ];
     for policy in policies {
         registry.add_policy(None, policy)?.keep();
     }
     Ok(Pipeline::new(registry))
-}
-
-fn family_name(family: ToolFamily) -> &'static str {
-    family.id()
 }
 
 /// The file of stored keys.

@@ -85,11 +85,19 @@ async fn serve() -> anyhow::Result<()> {
 }
 
 /// Logs go to stderr, straight: a background writer would cost more at start than it saves later.
+///
+/// `FOLLOWSPOT_LOG` is a level, or a list of `target=level`. The SDK warns of every error answer, which is the client's
+/// business; it is heard only when asked for.
 fn log_to_stderr() {
-    let level = std::env::var("FOLLOWSPOT_LOG").ok().and_then(|level| level.parse().ok());
-    tracing_subscriber::fmt()
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::prelude::*;
+    let asked = std::env::var("FOLLOWSPOT_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = asked.unwrap_or_else(|| {
+        Targets::new().with_default(LevelFilter::WARN).with_target("agent_client_protocol", LevelFilter::ERROR)
+    });
+    let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_max_level(level.unwrap_or(tracing::Level::WARN))
-        .init();
+        .with_filter(filter);
+    tracing_subscriber::registry().with(layer).init();
 }

@@ -180,6 +180,11 @@ impl ClientFileSystem {
                 return Ok(Current { text: disk.clone(), origin: TextOrigin::Disk, disk, sides });
             };
             let Some(disk_text) = disk.take() else {
+                if known.agreed == Some(version_of(&text)) {
+                    // It was saved once and removed since; what the editor shows is the remains.
+                    let sides = Sides::DiskIsNewer;
+                    return Ok(Current { text: None, origin: TextOrigin::Disk, disk: None, sides });
+                }
                 self.remember(&target.key, |known| {
                     known.shown = true;
                     known.only_in_editor = Some(text.len() as u64);

@@ -338,17 +338,25 @@ fn shown_stream(text: &str, truncated: bool, max_bytes: usize) -> CapturedStream
     CapturedStream { truncated: stream.truncated || truncated, ..stream }
 }
 
-/// One line for a shell that means exactly these words.
+/// One line for a shell that means exactly these words. Backslashes stand outside of the quotes, where all shells agree
+/// on them.
 fn shell_line(argv: &[String]) -> String {
     let is_plain = |word: &str| {
         !word.is_empty()
             && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:,+@%".contains(&byte))
     };
-    let quoted = argv.iter().map(|word| match is_plain(word) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    });
-    quoted.collect::<Vec<_>>().join(" ")
+    let quoted = |word: &String| {
+        if is_plain(word) {
+            return word.clone();
+        }
+        let inside = word.chars().map(|char| match char {
+            '\'' => r"'\''".to_owned(),
+            '\\' => r"'\\'".to_owned(),
+            other => other.to_string(),
+        });
+        format!("'{}'", inside.collect::<String>())
+    };
+    argv.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn no_answer(request: &ShellRequest, budget: Duration) -> ShellError {

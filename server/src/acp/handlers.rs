@@ -1,5 +1,6 @@
 //! Requests of the client. Each handler forwards and returns: the dispatch loop never waits.
 
+use super::checked::Checked;
 use super::client::{ClientLink, ClientProfile};
 use super::config_options::{self, config_options, mode_state};
 use super::error::{auth_required, failed, from_store, invalid_params, unknown_session};
@@ -47,7 +48,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_request(
             {
                 let server = on();
-                async move |request: InitializeRequest, responder, connection: v1::ConnectionTo<Client>| {
+                async move |Checked(request): Checked<InitializeRequest>, responder, connection: v1::ConnectionTo<Client>| {
                     let link = ClientLink::new(connection, server.outbox().clone());
                     server.connected(ClientProfile::new(&request), link);
                     responder.respond(initialized(&server, &request))
@@ -58,7 +59,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_request(
             {
                 let server = on();
-                async move |request: AuthenticateRequest, responder, _| {
+                async move |Checked(request): Checked<AuthenticateRequest>, responder, _| {
                     responder.respond_with_result(authenticate(&server, &request))
                 }
             },
@@ -67,7 +68,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_request(
             {
                 let server = on();
-                async move |_: LogoutRequest, responder, _| {
+                async move |_: Checked<LogoutRequest>, responder, _| {
                     responder.respond_with_result(match server.parts().credentials.forget() {
                         Ok(()) => Ok(LogoutResponse::new()),
                         Err(error) => Err(failed(&format!("could not remove the stored keys: {error}"))),
@@ -79,7 +80,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_request(
             {
                 let server = on();
-                async move |request: NewSessionRequest, responder, _| {
+                async move |Checked(request): Checked<NewSessionRequest>, responder, _| {
                     let server = server.clone();
                     tokio::spawn(async move { new_session(&server, request, responder).await });
                     Ok(())
@@ -90,7 +91,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_request(
             {
                 let server = on();
-                async move |request: PromptRequest, responder, _| {
+                async move |Checked(request): Checked<PromptRequest>, responder, _| {
                     prompt(&server, request, responder);
                     Ok(())
                 }
@@ -100,7 +101,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_notification(
             {
                 let server = on();
-                async move |notification: CancelNotification, _| {
+                async move |Checked(notification): Checked<CancelNotification>, _| {
                     if let Some(open) = server.session(&notification.session_id) {
                         open.session.cancel();
                     }
@@ -112,7 +113,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_request(
             {
                 let server = on();
-                async move |request: SetSessionModeRequest, responder, _| {
+                async move |Checked(request): Checked<SetSessionModeRequest>, responder, _| {
                     answer_in_order(&server, responder, set_mode(&server, &request));
                     Ok(())
                 }
@@ -122,7 +123,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_request(
             {
                 let server = on();
-                async move |request: SetSessionConfigOptionRequest, responder, _| {
+                async move |Checked(request): Checked<SetSessionConfigOptionRequest>, responder, _| {
                     answer_in_order(&server, responder, set_config_option(&server, &request));
                     Ok(())
                 }
@@ -132,7 +133,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
         .on_receive_request(
             {
                 let server = on();
-                async move |request: CloseSessionRequest, responder, _| {
+                async move |Checked(request): Checked<CloseSessionRequest>, responder, _| {
                     let Some(open) = server.forget(&request.session_id) else {
                         return responder.respond_with_error(unknown_session(&request.session_id.0));
                     };

@@ -1,11 +1,12 @@
 //! The connection to the editor; the only user of the ACP SDK besides `try`.
 //!
 //! * [`transport`]: stdin and stdout as lines. * [`outbox`]: what goes out, in one order.
-//! * [`handlers`]: requests in. * [`view`]: events out, through the presenters.
+//! * [`handlers`], [`checked`]: requests in. * [`view`]: events out, through the presenters.
 //! * [`client`], [`quirks`]: what the client can do and how it differs.
 //! * [`client_file_system`], [`client_shell`], [`client_approval`], [`client_questions`]: services the editor answers.
 //! * [`error`]: our errors → JSON-RPC.
 
+mod checked;
 mod client;
 mod client_approval;
 mod client_file_system;
@@ -25,7 +26,7 @@ mod view;
 
 use agent_client_protocol::UntypedMessage;
 use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::{Agent, Client};
+use agent_client_protocol::Client;
 use outbox::Outbox;
 use server::Server;
 use std::sync::Arc;

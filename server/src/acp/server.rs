@@ -15,7 +15,7 @@ use agent_client_protocol::v1::schema::{McpServer, SessionId as WireSessionId, S
 use pipeline::schedule::Pipeline;
 use presenters::commands::{SlashCommand, present_commands};
 use presenters::{PresentContext, TerminalStyle};
-use protocol::event::{LOG_VERSION, SessionEvent, SessionHeader};
+use protocol::event::{LOG_VERSION, SessionHeader};
 use protocol::id::{MessageId, SessionId};
 use provider_local::{LocalFileSystem, LocalSearch};
 use services::Services;
@@ -212,7 +212,7 @@ impl Server {
         };
         let find_tool: FindTool = {
             let pipeline = parts.pipeline.clone();
-            Arc::new(move |name| pipeline.find(name))
+            Arc::new(move |name| pipeline.registry().get(name, None, None))
         };
         let view = SessionView::new(ViewParts {
             session_id: header.id.clone(),

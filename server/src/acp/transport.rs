@@ -5,8 +5,7 @@
 //! no bound and shows no depth: [`super::outbox`] waits for that count.
 
 use agent_client_protocol::Lines;
-use futures::channel::mpsc as stream_channel;
-use futures::{Sink, SinkExt, Stream};
+use futures::{Sink, Stream};
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,17 +92,18 @@ pub fn stdio() -> io::Result<(
         Ok::<_, io::Error>(lines_out)
     });
 
-    let (mut lines_in, incoming) = stream_channel::channel::<io::Result<String>>(4);
+    let (lines_in, mut lines) = tokio::sync::mpsc::channel::<io::Result<String>>(4);
     // Not joined: it blocks on stdin until the client closes it, and the process may have to end before that.
     std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut stdin = io::stdin().lock();
         while let Some(line) = read_line(&mut stdin, MAX_LINE_BYTES).transpose() {
             let failed = line.is_err();
-            if futures::executor::block_on(lines_in.send(line)).is_err() || failed {
+            if lines_in.blocking_send(line).is_err() || failed {
                 return;
             }
         }
     })?;
+    let incoming = futures::stream::poll_fn(move |context| lines.poll_recv(context));
     Ok((Lines::new(Box::pin(sink), incoming), Writer { thread }, gauge))
 }
 

@@ -131,11 +131,6 @@ impl SessionView {
         }
     }
 
-    /// How things look to this client.
-    pub fn context(&self) -> &PresentContext {
-        &self.parts.context
-    }
-
     /// The card of a call.
     pub fn card_of(&self, name: &str, arguments: &Value) -> CallCard {
         card_of(&self.parts.find_tool, name, arguments)

@@ -368,6 +368,19 @@ async fn a_newer_disk_wins_over_a_buffer_that_did_not_notice() {
 }
 
 #[tokio::test]
+async fn a_file_that_a_command_removed_is_gone_though_the_editor_shows_it() {
+    let editor = Editor::new(Habit::Plain).await;
+    editor.put("a.rs", "a\n");
+    let seen = editor.read("a.rs").await.unwrap();
+    editor.type_text("a.rs", "a\n");
+    fs::remove_file(editor.root.join("a.rs")).unwrap();
+    assert_eq!(editor.read("a.rs").await.unwrap_err().kind, FsErrorKind::NotFound);
+    assert_eq!(editor.edit("a.rs", "a", "b", Some(&seen)).await.unwrap_err().kind, FsErrorKind::StaleVersion);
+    let written = editor.write("a.rs", "new\n", WriteIntent::CreateIfAbsent).await.unwrap();
+    assert_eq!((written.existed, editor.on_disk("a.rs").as_str()), (false, "new\n"));
+}
+
+#[tokio::test]
 async fn when_both_sides_changed_neither_is_lost() {
     let editor = Editor::new(Habit::Plain).await;
     editor.put("a.rs", "old\n");

@@ -1,17 +1,13 @@
 //! The private folder in which the wrapper of a command keeps what it printed and how it ended.
 //!
-//! `sandbox-exec` writes it; on another machine than ours it writes nothing here. A `pid` file names the wrapper itself,
-//! which passes signals on to its command.
+//! `sandbox-exec` writes it; on another machine than ours it writes nothing here. It passes signals on to its command.
 
 use provider_local::shell::captured_from_file;
-use provider_sandbox::{CapturedExit, STDERR_FILE, STDOUT_FILE, read_exit};
+use provider_sandbox::{CapturedExit, PID_FILE, STDERR_FILE, STDOUT_FILE, read_exit};
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process};
 use services::shell::CapturedStream;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// Name of the file that holds the wrapper's process id, decimal.
-const PID_FILE: &str = "pid";
 
 /// The folder of one command; removed when dropped, unless it is kept.
 #[derive(Debug)]
@@ -94,7 +90,8 @@ impl CaptureFolder {
     async fn wrapper(&self) -> Option<Pid> {
         let path = self.path.join(PID_FILE);
         let text = blocking(move || std::fs::read_to_string(path).ok()).await.ok()??;
-        text.trim().parse().ok().filter(|&pid: &i32| pid > 1).and_then(Pid::from_raw)
+        // Without its newline it is not written whole yet.
+        text.strip_suffix('\n')?.parse().ok().filter(|&pid: &i32| pid > 1).and_then(Pid::from_raw)
     }
 }
 
