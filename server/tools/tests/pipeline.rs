@@ -1,5 +1,7 @@
 //! The tools behind the standard policies: what is asked, what is widened, what the model reads at last.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
+
 use pipeline::call::Call;
 use pipeline::fake::FakeSession;
 use pipeline::policies::add_standard;
