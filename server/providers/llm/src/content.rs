@@ -134,6 +134,11 @@ fn resource_text(uri: &str, text: &str) -> String {
     format!("[from {place}]\n{fence}\n{text}{end}{fence}")
 }
 
+/// Path of a `file:` address, percent-decoded, without its fragment.
+pub(crate) fn link_path(uri: &str) -> Option<String> {
+    place(uri.split('#').next().unwrap_or(uri))
+}
+
 /// Path and lines of a `file:` address: percent-decoded, `#L3`, `#L3:9`, `#L3-9` and `#L3-L9` read as lines.
 fn place(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;

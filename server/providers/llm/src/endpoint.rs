@@ -284,7 +284,8 @@ mod tests {
                 ..ProviderConfig::default()
             },
         );
-        let cases: &[(&str, &[(&str, &str)], &str, bool)] = &[
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, bool);
+        let cases: &[Case<'_>] = &[
             ("deepseek", &[], "https://api.deepseek.com/chat/completions", true),
             (
                 "openai",

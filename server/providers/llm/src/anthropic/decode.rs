@@ -74,20 +74,16 @@ enum Block {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Delta {
-    TextDelta {
-        text: String,
-    },
-    ThinkingDelta {
-        thinking: String,
-    },
-    SignatureDelta {
-        signature: String,
-    },
-    InputJsonDelta {
-        partial_json: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: String },
+    #[serde(rename = "input_json_delta")]
+    Input { partial_json: String },
     #[serde(other)]
     Unknown,
 }
@@ -177,14 +173,14 @@ impl MessageDecoder {
 
     fn delta(&mut self, wire_index: u64, delta: Delta, chunks: &mut VecDeque<ModelChunk>) {
         match (self.open.get_mut(&wire_index), delta) {
-            (_, Delta::TextDelta { text }) => self.text(text, chunks),
-            (_, Delta::ThinkingDelta { thinking }) if !thinking.is_empty() => {
+            (_, Delta::Text { text }) => self.text(text, chunks),
+            (_, Delta::Thinking { thinking }) if !thinking.is_empty() => {
                 chunks.push_back(ModelChunk::Reasoning(thinking));
             }
-            (Some(Open::Thinking { signature }), Delta::SignatureDelta { signature: more }) => {
+            (Some(Open::Thinking { signature }), Delta::Signature { signature: more }) => {
                 signature.push_str(&more)
             }
-            (Some(Open::Call { index, whole }), Delta::InputJsonDelta { partial_json })
+            (Some(Open::Call { index, whole }), Delta::Input { partial_json })
                 if !partial_json.is_empty() =>
             {
                 *whole = None;

@@ -127,7 +127,7 @@ fn thinking(
 /// the next prompt.
 fn continues_without_thinking(request: &ModelRequest, entries: &[Entry<'_>]) -> bool {
     let Some(Entry::Assistant(exchange)) = entries.last() else { return false };
-    !exchange.parts.first().is_some_and(|part| thought(part, exchange, request).is_some())
+    exchange.parts.first().is_none_or(|part| thought(part, exchange, request).is_none())
 }
 
 fn messages(request: &ModelRequest, entries: &[Entry<'_>], images: &Images) -> Vec<Message> {
