@@ -61,7 +61,8 @@ pub struct ShellRequest {
 pub struct SandboxPolicy {
     /// How wide.
     pub mode: SandboxMode,
-    /// Folders that may be written under `workspace-write`, absolute and canonical; temporary folders are added by the provider.
+    /// Folders, or single files, that may be written under `workspace-write`, absolute and canonical; temporary folders
+    /// are added by the provider.
     pub writable_roots: Vec<PathBuf>,
     /// Whether connections are allowed.
     pub network: bool,

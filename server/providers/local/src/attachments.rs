@@ -38,13 +38,12 @@ impl Attachments for LocalAttachments {
 
     async fn load(&self, id: &AttachmentId) -> Result<Vec<u8>, AttachmentError> {
         // An id is a hash; anything else could name a file outside the store.
-        if !id.as_str().bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if id.as_str().len() != 64 || !id.as_str().bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(AttachmentError::Missing(id.clone()));
         }
         let (path, id) = (self.root.join(id.as_str()), id.clone());
-        let read = tokio::task::spawn_blocking(move || std::fs::read(path))
-            .await
-            .map_err(std::io::Error::other)?;
+        let read =
+            tokio::task::spawn_blocking(move || std::fs::read(path)).await.map_err(std::io::Error::other)?;
         read.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => AttachmentError::Missing(id),
             _ => AttachmentError::Io(error),
@@ -109,7 +108,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let store = LocalAttachments::new(root.path().to_owned());
         assert!(matches!(store.save(b"hello".to_vec(), None).await, Err(AttachmentError::Unsupported)));
-        let outside = store.load(&AttachmentId::new("../secret")).await;
-        assert!(matches!(outside, Err(AttachmentError::Missing(_))));
+        for id in ["../secret", "", "abc"] {
+            let outside = store.load(&AttachmentId::new(id)).await;
+            assert!(matches!(outside, Err(AttachmentError::Missing(_))), "{id}");
+        }
     }
 }

@@ -24,6 +24,10 @@ impl Clock for SystemClock {
         }
     }
 
+    fn local_date(&self) -> String {
+        jiff::Zoned::now().strftime("%Y-%m-%d").to_string()
+    }
+
     fn monotonic(&self) -> Duration {
         START.elapsed()
     }

@@ -54,8 +54,9 @@ pub fn replace(text: &str, old: &str, new: &str, replace_all: bool) -> Result<St
 
 /// Non-overlapping matches of `old` (LF only) in `text`, as byte spans of `text`.
 fn find(text: &str, old: &str) -> Vec<(usize, usize)> {
-    if !text.contains("\r\n") {
-        return text.match_indices(old).map(|(start, found)| (start, start + found.len())).collect();
+    if memchr::memmem::find(text.as_bytes(), b"\r\n").is_none() {
+        let starts = memchr::memmem::find_iter(text.as_bytes(), old.as_bytes());
+        return starts.map(|start| (start, start + old.len())).collect();
     }
     // Match on the LF form and map the spans back: `dropped[i]` is where the i-th dropped CR stood in the LF form.
     let mut plain = String::with_capacity(text.len());

@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 /// Texts of this size and more are not kept as the basis of a diff.
 const DIFF_BASIS_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
+/// Below this size a second thread costs more than it saves.
+const SIDE_BY_SIDE_MIN_BYTES: usize = 256 * 1024;
+
 /// Largest file an edit takes into memory.
 const EDIT_MAX_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -50,8 +53,7 @@ pub fn write_now(request: &WriteRequest, cancel: &CancellationToken) -> Result<W
             WriteIntent::CreateIfAbsent => Placement::Create,
             _ => Placement::Overwrite { old: None },
         };
-        commit(target, request.content.as_bytes(), &placement, || check_cancelled(cancel))?;
-        return Ok(written(None, request.content.clone(), false));
+        return put(target, &placement, None, request.content.clone(), false, cancel);
     };
 
     let old = read_old(target, &metadata, wanted.is_some(), cancel)?;
@@ -69,8 +71,7 @@ pub fn write_now(request: &WriteRequest, cancel: &CancellationToken) -> Result<W
         Some(_) => Placement::Replace { old: &metadata },
         None => Placement::Overwrite { old: Some(&metadata) },
     };
-    commit(target, content.as_bytes(), &placement, || check_cancelled(cancel))?;
-    Ok(written(old.text, content, true))
+    put(target, &placement, old.text, content, true, cancel)
 }
 
 /// Replaces text in a file. `request.target` must be resolved just now.
@@ -85,28 +86,64 @@ pub fn edit_now(request: &EditRequest, cancel: &CancellationToken) -> Result<Wri
         return Err(stale(target, "does not exist"));
     };
     let bytes = read_bytes_now(target, EDIT_MAX_BYTES, cancel)?;
-    if let Some(expected) = &request.expected
-        && FileVersion::of(&bytes) != *expected
-    {
+    let text = text_of(target, &bytes);
+    let is_current = || request.expected.as_ref().is_none_or(|expected| FileVersion::of(&bytes) == *expected);
+    let edited = || {
+        text.as_ref().map(|text| replace(text, &request.old_string, &request.new_string, request.replace_all))
+    };
+    let (edited, is_current) = both(bytes.len(), edited, is_current);
+    // A changed file is the first thing to say: what was seen in it no longer counts.
+    if !is_current {
         return Err(stale(target, "changed since it was read"));
     }
-    if memchr::memchr(0, &bytes).is_some() {
+    let after = edited.map_err(Clone::clone)??;
+    drop(text);
+    let before = String::from_utf8(bytes).map_err(|_| not_utf8(target))?;
+    let basis = ((before.len() as u64) < DIFF_BASIS_MAX_BYTES).then_some(before);
+    put(target, &Placement::Replace { old: &metadata }, basis, after, true, cancel)
+}
+
+/// The text that an edit may change: without a NUL anywhere, and UTF-8.
+fn text_of<'a>(target: &Target, bytes: &'a [u8]) -> Result<&'a str, FsError> {
+    if memchr::memchr(0, bytes).is_some() {
         return Err(FsError::new(
             FsErrorKind::NotText,
             format!("{} contains NUL bytes; it is not a text file", target.display.display()),
         ));
     }
-    let before = String::from_utf8(bytes).map_err(|_| not_utf8(target))?;
-    let after = replace(&before, &request.old_string, &request.new_string, request.replace_all)?;
-    commit(target, after.as_bytes(), &Placement::Replace { old: &metadata }, || check_cancelled(cancel))?;
-    let basis = ((before.len() as u64) < DIFF_BASIS_MAX_BYTES).then_some(before);
-    Ok(written(basis, after, true))
+    std::str::from_utf8(bytes).map_err(|_| not_utf8(target))
 }
 
-fn written(before: Option<String>, after: String, existed: bool) -> Written {
-    let version = FileVersion::of(after.as_bytes());
+/// Commits `after` and tells what became of the file.
+fn put(
+    target: &Target,
+    placement: &Placement<'_>,
+    before: Option<String>,
+    after: String,
+    existed: bool,
+    cancel: &CancellationToken,
+) -> Result<Written, FsError> {
+    let bytes = after.as_bytes();
+    let (committed, version) = both(
+        bytes.len(),
+        || commit(target, bytes, placement, || check_cancelled(cancel)),
+        || FileVersion::of(bytes),
+    );
+    committed?;
     let before = before.filter(|_| (after.len() as u64) < DIFF_BASIS_MAX_BYTES);
-    Written { before, after, existed, version, notice: None }
+    Ok(Written { before, after, existed, version, notice: None })
+}
+
+/// Does two things to a text of `n_bytes`, side by side when it is large: hashing costs as much as reading it.
+fn both<A, B: Send>(n_bytes: usize, first: impl FnOnce() -> A, second: impl FnOnce() -> B + Send) -> (A, B) {
+    if n_bytes < SIDE_BY_SIDE_MIN_BYTES {
+        return (first(), second());
+    }
+    std::thread::scope(|scope| {
+        let second = scope.spawn(second);
+        let first = first();
+        (first, second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 fn stale(target: &Target, what: &str) -> FsError {
