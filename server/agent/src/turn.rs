@@ -227,7 +227,7 @@ impl<'a> Turn<'a> {
             Err(failure) => return Ok(Err(failure)),
         };
         let state = core.state();
-        let context = runtime_context(state.mode(), shared.scope.network, &today(core.clock().now_ms()));
+        let context = runtime_context(state.mode(), shared.scope.network, &core.clock().local_date());
         if state.runtime_context.as_deref() != Some(context.as_str()) {
             self.inject(RUNTIME_CONTEXT, ContextForm::Snapshot, &context)?;
         }
@@ -293,33 +293,9 @@ fn ends(text: &str, each: usize, rest: &str) -> String {
     format!("{}\n\n[{} bytes left out; {rest}]\n\n{}", &text[..head], tail - head, &text[tail..])
 }
 
-/// The UTC date, `YYYY-MM-DD`.
-fn today(now_ms: i64) -> String {
-    // Civil date from days since the epoch; proleptic Gregorian calendar.
-    let days = now_ms.div_euclid(86_400_000) + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_civil() {
-        let cases =
-            [(0, "1970-01-01"), (951_782_400_000, "2000-02-29"), (1_796_083_200_000, "2026-12-01"), (-1, "1969-12-31")];
-        for (now_ms, expected) in cases {
-            assert_eq!(today(now_ms), expected);
-        }
-    }
 
     #[test]
     fn a_long_text_keeps_its_ends() {

@@ -9,6 +9,9 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> i64;
 
+    /// Today's date where the user is, `YYYY-MM-DD`.
+    fn local_date(&self) -> String;
+
     /// A monotonic reading, for measuring durations only.
     fn monotonic(&self) -> Duration;
 

@@ -49,6 +49,10 @@ impl FakeClock {
 
 #[async_trait]
 impl Clock for FakeClock {
+    fn local_date(&self) -> String {
+        "2026-01-02".to_owned()
+    }
+
     fn now_ms(&self) -> i64 {
         Self::START_MS + i64::try_from(lock(&self.state).now.as_millis()).unwrap_or(i64::MAX / 2)
     }
