@@ -165,6 +165,10 @@ fn classify(status: Option<u16>, said: &Said) -> ModelErrorKind {
     let text = format!("{} {}", said.code, said.reason).to_lowercase();
     let mentions = |words: &[&str]| words.iter().any(|word| text.contains(word));
     match status {
+        // Forbidden is also the word for regions and moderation, where another key does not help.
+        Some(403) if !mentions(&["key", "auth", "token", "permission"]) && !said.reason.is_empty() => {
+            return ModelErrorKind::BadRequest;
+        }
         Some(401 | 403) => return ModelErrorKind::Auth,
         Some(408) => return ModelErrorKind::Timeout,
         Some(429) if mentions(QUOTA_WORDS) => return ModelErrorKind::BadRequest,
@@ -272,6 +276,13 @@ mod tests {
     fn bodies_of_many_shapes_give_kind_and_reason() {
         use ModelErrorKind as K;
         let cases = [
+            (
+                403,
+                r#"{"error":{"message":"Country not supported"}}"#,
+                K::BadRequest,
+                "acme refused the request (HTTP 403): Country not supported.",
+            ),
+            (403, "", K::Auth, "acme did not accept the key (HTTP 403): no reason given. Set ACME_KEY."),
             (
                 401,
                 r#"{"error":{"message":"Incorrect key: sk-secret"}}"#,

@@ -3,13 +3,15 @@
 use crate::scripted::{Fault, Gate, Reply, ScriptedModel, calls, fails, says, thinks};
 use crate::{Credentials, LlmConfig, LlmModels};
 use futures::StreamExt as _;
-use protocol::content::ContentBlock;
-use protocol::id::MessageId;
+use protocol::content::{ContentBlock, ImageAttachment};
+use protocol::id::{AttachmentId, MessageId};
 use protocol::message::{MessageSource, UserMessage};
 use protocol::model::{FinishReason, HistoryMessage, ModelChunk, ModelRef, ModelRequest, Usage};
 use protocol::tool::ToolSchema;
 use serde_json::json;
+use services::attachments::{AttachmentError, Attachments};
 use services::model::{ModelError, ModelErrorKind, Models};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const IDLE: Duration = Duration::from_millis(150);
@@ -356,4 +358,103 @@ async fn an_unreachable_provider_is_a_transport_error_without_its_address() {
     assert_eq!(error.kind, ModelErrorKind::Transport);
     assert!(error.message.starts_with("openai could not be reached: "), "{}", error.message);
     assert!(!error.message.contains("hidden"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests() {
+    let (base_url, model) = ScriptedModel::start(vec![says("ok").usage(1, 1).repeated()]).unwrap();
+    let models = models(vec![("OPENAI_BASE_URL", base_url.clone()), ("ANTHROPIC_BASE_URL", base_url)], LONG);
+    for name in ["openai/some-model", "anthropic/some-model", "openai/some-model", "anthropic/some-model"] {
+        assert_eq!(ask(&models, request(name)).await.1, None);
+    }
+    assert_eq!((model.requests().len(), model.n_connections()), (4, 1));
+}
+
+/// A store that holds one image.
+struct OneImage;
+
+#[async_trait::async_trait]
+impl Attachments for OneImage {
+    async fn save(&self, _: Vec<u8>, _: Option<String>) -> Result<ImageAttachment, AttachmentError> {
+        Err(AttachmentError::Unsupported)
+    }
+
+    async fn load(&self, id: &AttachmentId) -> Result<Vec<u8>, AttachmentError> {
+        if id.as_str() == "here" { Ok(b"png".to_vec()) } else { Err(AttachmentError::Missing(id.clone())) }
+    }
+}
+
+fn image(id: &str) -> ContentBlock {
+    ContentBlock::Image {
+        attachment: ImageAttachment {
+            attachment_id: AttachmentId::new(id),
+            media_type: "image/png".to_owned(),
+            bytes: 3,
+            width: 2,
+            height: 1,
+            name: Some(format!("{id}.png")),
+            original_dimensions: None,
+        },
+    }
+}
+
+#[tokio::test]
+async fn images_go_to_models_that_take_them_and_are_refused_or_named_elsewhere() {
+    let (base_url, model) = ScriptedModel::start(vec![says("ok").repeated()]).unwrap();
+    let credentials =
+        Credentials::with_variables(None, move |name| name.ends_with("_BASE_URL").then(|| base_url.clone()));
+    let models = LlmModels::new(LlmConfig::default(), credentials, Some(Arc::new(OneImage)));
+    let with_images = |name: &str, source: MessageSource| {
+        let mut request = request(name);
+        let content = vec![ContentBlock::text("look"), image("here"), image("gone")];
+        request.messages =
+            vec![HistoryMessage::User(UserMessage { id: MessageId::new("m"), content, source })];
+        request
+    };
+    let sees = "deepseek/deepseek-v4-flash-vision-exp";
+    assert_eq!(ask(&models, with_images(sees, MessageSource::User)).await.1, None);
+    assert_eq!(ask(&models, with_images("anthropic/claude-sonnet-5", MessageSource::User)).await.1, None);
+    let gone = "[image gone.png, 2x1, left out: attachment gone is not in the store any more]";
+    let content =
+        |index: usize, message: usize| model.requests()[index]["messages"][message]["content"].clone();
+    assert_eq!(
+        content(0, 1),
+        json!([
+            {"type": "text", "text": "look"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
+            {"type": "text", "text": gone},
+        ])
+    );
+    assert_eq!(
+        content(1, 0),
+        json!([
+            {"type": "text", "text": "look"},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "cG5n"}},
+            {"type": "text", "text": gone, "cache_control": {"type": "ephemeral"}},
+        ])
+    );
+
+    let blind = "deepseek/deepseek-v4-flash";
+    let error = ask(&models, with_images(blind, MessageSource::User)).await.1.unwrap();
+    assert_eq!(error.kind, ModelErrorKind::UnsupportedContent);
+    assert_eq!(ask(&models, with_images(blind, MessageSource::Goal)).await.1, None);
+    assert_eq!(
+        content(2, 1),
+        json!(
+            "look\n\n[image here.png, 2x1, left out: this model takes no images]\n\n[image gone.png, 2x1, left out: this model takes no images]"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_key_never_shows_in_errors() {
+    let echo = fails(401, r#"{"error":{"message":"Incorrect API key provided: sk-hidden"}}"#);
+    let (base_url, _model) = ScriptedModel::start(vec![echo]).unwrap();
+    let models =
+        models(vec![("OPENAI_BASE_URL", base_url), ("OPENAI_API_KEY", "sk-hidden".to_owned())], LONG);
+    let error = ask(&models, request("openai/some-model")).await.1.unwrap();
+    assert_eq!(
+        error.message,
+        "openai did not accept the key (HTTP 401): Incorrect API key provided: [key]. Set OPENAI_API_KEY or run `followspot login openai`."
+    );
 }

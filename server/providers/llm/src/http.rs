@@ -87,12 +87,12 @@ impl Http {
             let text = bounded_body(response, MAX_ERROR_BODY_BYTES, ERROR_BODY_TIMEOUT).await;
             return Err(wording.http(status.as_u16(), &headers, &text));
         }
-        let is_json = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|kind| kind.starts_with("application/json"));
-        if is_json {
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        if kind.starts_with("text/html") {
+            let message = format!("{} answered with a web page; check the base URL.", wording.provider);
+            return Err(wording.plain(ModelErrorKind::BadRequest, message));
+        }
+        if kind.starts_with("application/json") {
             // No stream: an error behind a good status, which gateways do, or a server that cannot stream.
             let data = bounded_body(response, MAX_WHOLE_BODY_BYTES, idle).await;
             let mut chunks = VecDeque::new();

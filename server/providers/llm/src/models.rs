@@ -185,3 +185,89 @@ impl Models for LlmModels {
         self.http.stream(post(headers), &body, decoder).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn models(default: Option<&str>, variables: &'static [(&'static str, &'static str)]) -> LlmModels {
+        let credentials = Credentials::with_variables(None, move |name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        });
+        let local = ProviderConfig {
+            base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
+            ..ProviderConfig::default()
+        };
+        let config = LlmConfig {
+            default: default.map(str::to_owned),
+            providers: BTreeMap::from([("local".to_owned(), local)]),
+            ..LlmConfig::default()
+        };
+        LlmModels::new(config, credentials, None)
+    }
+
+    #[test]
+    fn the_first_model_is_the_variable_then_the_setting_then_a_provider_with_a_key() {
+        type Case = (Option<&'static str>, &'static [(&'static str, &'static str)], &'static str);
+        let cases: &[Case] = &[
+            (None, &[], "offline/offline"),
+            (None, &[("DEEPSEEK_API_KEY", "k")], "deepseek/deepseek-v4-flash"),
+            (None, &[("ANTHROPIC_API_KEY", "k")], "anthropic/claude-sonnet-5"),
+            (None, &[("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k")], "openai/gpt-5.6-terra"),
+            (None, &[("DEEPSEEK_API_KEY", "  ")], "offline/offline"),
+            (Some("local/qwen"), &[("DEEPSEEK_API_KEY", "k")], "local/qwen"),
+            (Some("local/qwen"), &[("FOLLOWSPOT_MODEL", "openai/x/y")], "openai/x/y"),
+            (None, &[("FOLLOWSPOT_MODEL", "offline"), ("OPENAI_API_KEY", "k")], "offline/offline"),
+            (None, &[("FOLLOWSPOT_MODEL", "anthropic")], "anthropic/claude-sonnet-5"),
+            (None, &[("FOLLOWSPOT_MODEL", "deepseek-v4-pro")], "deepseek/deepseek-v4-pro"),
+        ];
+        for (default, variables, expected) in cases {
+            assert_eq!(
+                models(*default, variables).default_model().to_string(),
+                *expected,
+                "{default:?} {variables:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_list_starts_with_the_default_and_names_only_what_can_be_used() {
+        let ids = |models: LlmModels| -> Vec<String> {
+            models.list().iter().map(|info| info.id.to_string()).collect()
+        };
+        assert_eq!(ids(models(None, &[])), ["offline/offline"]);
+        assert_eq!(
+            ids(models(None, &[("DEEPSEEK_API_KEY", "k"), ("FOLLOWSPOT_MODEL", "deepseek/deepseek-v4-pro")])),
+            [
+                "deepseek/deepseek-v4-pro",
+                "deepseek/deepseek-v4-flash",
+                "deepseek/deepseek-v4-flash-vision-exp",
+                "offline/offline"
+            ]
+        );
+        let compatible = &[
+            ("OPENAI_API_KEY", "k"),
+            ("OPENAI_BASE_URL", "http://x.example/v1"),
+            ("FOLLOWSPOT_MODEL", "openai/m"),
+        ];
+        assert_eq!(ids(models(None, compatible)), ["openai/m", "offline/offline"]);
+    }
+
+    #[test]
+    fn a_check_says_what_to_do() {
+        let check = |model: &str, variables| {
+            let models = models(None, variables);
+            models.check(&models.parse(model)).map_err(|error| (error.kind, error.message))
+        };
+        assert_eq!(check("offline/offline", &[]), Ok(()));
+        assert_eq!(check("local/qwen", &[]), Ok(()));
+        assert_eq!(check("ollama/qwen", &[]), Ok(()));
+        assert_eq!(check("openai/m", &[("OPENAI_BASE_URL", "http://localhost:1/v1")]), Ok(()));
+        let auth = "There is no key for deepseek. Set DEEPSEEK_API_KEY or run `followspot login deepseek`.";
+        assert_eq!(check("deepseek/deepseek-v4-flash", &[]), Err((ModelErrorKind::Auth, auth.to_owned())));
+        let unknown = "There is no provider named nobody. Known: anthropic, deepseek, local, offline, ollama, openai, openrouter.";
+        assert_eq!(check("nobody/m", &[]), Err((ModelErrorKind::BadRequest, unknown.to_owned())));
+        let unclear = "`gpt` is not a model. Write provider/model, for instance deepseek/deepseek-v4-flash.";
+        assert_eq!(check("gpt", &[]), Err((ModelErrorKind::BadRequest, unclear.to_owned())));
+    }
+}

@@ -15,6 +15,9 @@ use tokio::time::Instant;
 /// How long a provider that has said why it stopped may take for the rest (usage, the closing event).
 const SETTLED_GRACE: Duration = Duration::from_secs(3);
 
+/// How long the end of the body may take behind the end of the answer, so that the connection can be used again.
+const DRAIN_GRACE: Duration = Duration::from_millis(10);
+
 /// What an event was worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -110,11 +113,24 @@ impl<B: AsRef<[u8]>, D: Decoder> Running<B, D> {
             Err(_) => return Err(self.wording.idle(self.idle)),
         };
         match read {
-            Some(Ok(bytes)) => self.take(bytes.as_ref(), chunks),
+            Some(Ok(bytes)) => {
+                let is_complete = self.take(bytes.as_ref(), chunks)?;
+                if is_complete {
+                    self.drain().await;
+                }
+                Ok(is_complete)
+            }
             Some(Err(_)) | None if self.decoder.is_settled() => self.decoder.settle(chunks).map(|()| true),
             Some(Err(error)) => Err(self.wording.transport(error)),
             None => self.end(chunks),
         }
+    }
+
+    /// Reads the end of the body, which mostly came with the last event: an unread one costs the connection.
+    async fn drain(&mut self) {
+        let rest = async { while let Some(Ok(_)) = self.bytes.next().await {} };
+        // A server that keeps the body open loses only the reuse.
+        let _ = tokio::time::timeout(DRAIN_GRACE, rest).await;
     }
 
     fn take(&mut self, bytes: &[u8], chunks: &mut VecDeque<ModelChunk>) -> Result<bool, ModelError> {

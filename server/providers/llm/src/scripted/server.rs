@@ -96,6 +96,11 @@ impl ScriptedModel {
         self.shared.n_hang_ups.load(Ordering::SeqCst)
     }
 
+    /// Connections that clients have opened.
+    pub fn n_connections(&self) -> usize {
+        lock(&self.shared.connections).len()
+    }
+
     /// Replies of the script that nobody has asked for yet.
     pub fn n_left(&self) -> usize {
         lock(&self.shared.script).iter().filter(|reply| !reply.is_repeated).count()
