@@ -4,6 +4,7 @@
 //! by the shell of the client's terminal.
 
 use serde::{Deserialize, Serialize};
+use services::shell::is_secret_name;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -69,12 +70,14 @@ pub(crate) fn run(folder: &Path, argv: &[OsString]) -> io::Result<ExitCode> {
     watch_signals(events.clone())?;
     // After it: from now on a signal is passed on.
     writeln!(create(&folder.join(PID_FILE))?, "{}", std::process::id())?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for (name, _) in std::env::vars_os() {
+        if is_secret(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    let mut child = command.spawn()?;
     let clock = Arc::new(Clock::default());
     let counts = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
     if let Some(pipe) = child.stdout.take() {
@@ -89,6 +92,11 @@ pub(crate) fn run(folder: &Path, argv: &[OsString]) -> io::Result<ExitCode> {
     })?;
     write_exit(folder, &exit_of(Some(status), &counts));
     Ok(code_of(status))
+}
+
+/// Whether a variable of the terminal's owner stays away from the command. This program's own variables were set for it.
+fn is_secret(name: &str) -> bool {
+    is_secret_name(name.strip_prefix("FOLLOWSPOT_").unwrap_or(name))
 }
 
 /// What the wrapper waits for.

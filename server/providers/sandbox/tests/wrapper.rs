@@ -235,6 +235,24 @@ fn captured_streams_pass_through_and_are_kept_with_the_exit() {
 }
 
 #[test]
+fn a_captured_command_does_not_see_the_secrets_of_the_terminals_owner() {
+    let fixture = Fixture::new();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let script = "echo \"$OWNER_API_KEY|$FOLLOWSPOT_TOKEN|$FOLLOWSPOT_SESSION_ID|$OWNER\"";
+    let output = fixture
+        .command(script, &fixture.policy(SandboxMode::DangerFullAccess), Some(folder.path()))
+        .envs([
+            ("OWNER_API_KEY", "k"),
+            ("FOLLOWSPOT_TOKEN", "t"),
+            ("FOLLOWSPOT_SESSION_ID", "s"),
+            ("OWNER", "o"),
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "||s|o\n");
+}
+
+#[test]
 fn a_captured_command_is_confined_too_and_cannot_touch_the_capture() {
     if !is_confined_here() {
         return;
