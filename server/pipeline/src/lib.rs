@@ -21,5 +21,7 @@ pub mod policy;
 pub mod registry;
 pub mod run;
 pub mod schedule;
+#[cfg(test)]
+mod tests;
 pub mod tool;
 pub mod typed;

@@ -1,0 +1,8 @@
+//! The pipeline's behaviour, case by case, on services in memory.
+
+mod approvals;
+mod batches;
+pub(crate) mod kit;
+mod policies;
+mod properties;
+mod stages;
