@@ -7,8 +7,10 @@ use protocol::decision::PermissionRule;
 use protocol::event::{Record, SessionEvent};
 use protocol::live::LiveUpdate;
 use protocol::mode::Mode;
+use protocol::model::ModelRef;
 use protocol::tool::ToolFailure;
 use services::clock::Clock;
+use services::model::Models;
 use services::session_store::{SessionLog, StoreError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -31,6 +33,7 @@ pub struct Core {
     log: Arc<dyn SessionLog>,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
+    models: Arc<dyn Models>,
     inner: Mutex<Inner>,
 }
 
@@ -48,6 +51,7 @@ impl Core {
         log: Arc<dyn SessionLog>,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
+        models: Arc<dyn Models>,
         mut state: SessionState,
         records: Vec<Record>,
     ) -> Self {
@@ -55,7 +59,7 @@ impl Core {
             state.apply(&record.event);
         }
         let next_seq = records.last().map_or(0, |record| record.seq + 1);
-        Self { log, clock, observer, inner: Mutex::new(Inner { records, next_seq, state, turn: None }) }
+        Self { log, clock, observer, models, inner: Mutex::new(Inner { records, next_seq, state, turn: None }) }
     }
 
     /// Appends an event to the log, folds it, shows it.
@@ -109,6 +113,15 @@ impl Core {
                 _ => None,
             })
             .unwrap_or(0)
+    }
+
+    /// The model in force and its effort.
+    pub fn model(&self) -> (ModelRef, Option<String>) {
+        self.state().model.unwrap_or_else(|| {
+            let model = self.models.default_model();
+            let effort = self.models.info(&model).default_effort;
+            (model, effort)
+        })
     }
 
     /// Whoever watches.
@@ -185,6 +198,10 @@ impl SessionHost for Core {
 
     fn mode(&self) -> Mode {
         self.lock().state.mode()
+    }
+
+    fn takes_images(&self) -> bool {
+        self.models.info(&self.model().0).takes_images == Some(true)
     }
 
     fn rules(&self) -> Vec<PermissionRule> {

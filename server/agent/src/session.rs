@@ -113,6 +113,7 @@ impl Session {
             parts.log,
             parts.services.clock.clone(),
             parts.observer,
+            parts.models.clone(),
             SessionState::new(preset, plan),
             parts.records,
         ));
@@ -200,7 +201,7 @@ impl Session {
 
     /// The model in force and its effort.
     pub fn model(&self) -> (ModelRef, Option<String>) {
-        self.shared.model()
+        self.shared.core.model()
     }
 
     /// Whether the model in force could be asked now.
@@ -239,19 +240,6 @@ impl Session {
             && let Err(error) = task.await
         {
             tracing::error!(%error, "the task of a session failed");
-        }
-    }
-}
-
-impl Shared {
-    pub(crate) fn model(&self) -> (ModelRef, Option<String>) {
-        match self.core.state().model {
-            Some(model) => model,
-            None => {
-                let model = self.models.default_model();
-                let effort = self.models.info(&model).default_effort;
-                (model, effort)
-            }
         }
     }
 }

@@ -111,7 +111,7 @@ impl<'a> Turn<'a> {
 
     /// The tools of one step: conditions are asked once, and the answer holds for the whole step.
     async fn admit(&self) -> Result<Arc<ResolvedToolSet>, ResolveError> {
-        let (model, effort) = self.shared.model();
+        let (model, effort) = self.shared.core.model();
         let context = ActivationContext {
             session_id: self.shared.scope.session_id.clone(),
             model,
@@ -245,7 +245,7 @@ impl<'a> Turn<'a> {
                 reason,
             })?;
         }
-        let (model, effort) = shared.model();
+        let (model, effort) = core.model();
         let info = shared.models.info(&model);
         if state.model.is_none() {
             core.append(SessionEvent::RequestContext {

@@ -207,7 +207,7 @@ impl Server {
             cwd: header.cwd.clone(),
             roots: roots.clone(),
             terminals: profile.terminal_style(client_terminals),
-            quirks: profile.quirks.clone(),
+            quirks: profile.quirks,
             ..PresentContext::default()
         };
         let find_tool: FindTool = {

@@ -7,6 +7,7 @@
 use agent_client_protocol::Lines;
 use futures::{Sink, Stream};
 use std::io::{self, BufRead, Write};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -59,15 +60,17 @@ impl Writer {
     }
 }
 
+/// Lines over this process's stdin and stdout.
+pub type StdioLines = Lines<
+    Pin<Box<dyn Sink<String, Error = io::Error> + Send>>,
+    Pin<Box<dyn Stream<Item = io::Result<String>> + Send>>,
+>;
+
 /// The transport over this process's stdin and stdout.
 ///
 /// # Errors
 /// A thread could not be started.
-pub fn stdio() -> io::Result<(
-    Lines<impl Sink<String, Error = io::Error> + Send + 'static, impl Stream<Item = io::Result<String>> + Send + 'static>,
-    Writer,
-    Arc<WriteGauge>,
-)> {
+pub fn stdio() -> io::Result<(StdioLines, Writer, Arc<WriteGauge>)> {
     let gauge = Arc::<WriteGauge>::default();
     let (lines_out, mut queue) = tokio::sync::mpsc::channel::<String>(WRITE_QUEUE);
     let counted = gauge.clone();
@@ -104,7 +107,7 @@ pub fn stdio() -> io::Result<(
         }
     })?;
     let incoming = futures::stream::poll_fn(move |context| lines.poll_recv(context));
-    Ok((Lines::new(Box::pin(sink), incoming), Writer { thread }, gauge))
+    Ok((Lines::new(Box::pin(sink), Box::pin(incoming)), Writer { thread }, gauge))
 }
 
 /// Reads one line without its end; `None` at the end of input. Splits on the newline byte and decodes whole lines, so

@@ -25,7 +25,8 @@ impl Clock for SystemClock {
     }
 
     fn local_date(&self) -> String {
-        jiff::Zoned::now().strftime("%Y-%m-%d").to_string()
+        let now = jiff::Timestamp::now().to_zoned_datetime(jiff::tz::TimeZone::system());
+        now.strftime("%Y-%m-%d").to_string()
     }
 
     fn monotonic(&self) -> Duration {
