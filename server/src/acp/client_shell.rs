@@ -97,8 +97,13 @@ impl ClientShell {
         }
     }
 
-    async fn start(&self, argv: &[String], request: &ShellRequest, cancel: &CancellationToken) -> Started {
-        let marker = self.clock.fresh_id();
+    async fn start(
+        &self,
+        argv: &[String],
+        request: &ShellRequest,
+        marker: String,
+        cancel: &CancellationToken,
+    ) -> Started {
         let (command, arguments) = match (self.form, argv.split_first()) {
             (CommandForm::ProgramAndArgs, Some((program, arguments))) => {
                 (program.clone(), arguments.to_vec())
@@ -225,7 +230,8 @@ impl Shell for ClientShell {
         cancel: &CancellationToken,
     ) -> Result<ShellOutcome, ShellError> {
         check_workdir(&request.workdir).await?;
-        let folder = match CaptureFolder::create(&request.spill_directory, &self.clock.fresh_id()).await {
+        let marker = self.clock.fresh_id();
+        let folder = match CaptureFolder::create(&request.spill_directory, &marker).await {
             Ok(folder) => folder,
             Err(error) => {
                 tracing::warn!(%error, "no folder for the output of a client's terminal; running locally");
@@ -233,7 +239,7 @@ impl Shell for ClientShell {
             }
         };
         let argv = self.sandbox.wrap(&request.argv, &request.sandbox, Some(folder.path()))?;
-        let terminal = match self.start(&argv, &request, cancel).await {
+        let terminal = match self.start(&argv, &request, marker, cancel).await {
             Started::Terminal(terminal) => terminal,
             Started::Refused(error) => {
                 tracing::warn!(%error, "the client started no terminal; running locally");

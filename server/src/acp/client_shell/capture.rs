@@ -2,7 +2,7 @@
 //!
 //! `sandbox-exec` writes it; on another machine than ours it writes nothing here. It passes signals on to its command.
 
-use provider_local::shell::captured_from_file;
+use provider_local::shell::{MARKER_VARIABLE, captured_from_file};
 use provider_sandbox::{CapturedExit, PID_FILE, STDERR_FILE, STDOUT_FILE, read_exit};
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process};
 use services::shell::CapturedStream;
@@ -13,19 +13,21 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct CaptureFolder {
     path: PathBuf,
+    /// Stands in the environment of every process of the command.
+    marker: String,
     is_kept: bool,
 }
 
 impl CaptureFolder {
-    /// Makes a folder that only its owner can enter.
-    pub(super) async fn create(parent: &Path, id: &str) -> io::Result<Self> {
-        let path = parent.join(format!("terminal-{id}"));
+    /// Makes a folder that only its owner can enter, for the command marked with `marker`.
+    pub(super) async fn create(parent: &Path, marker: &str) -> io::Result<Self> {
+        let (path, marker) = (parent.join(format!("terminal-{marker}")), marker.to_owned());
         blocking(move || {
             let mut builder = std::fs::DirBuilder::new();
             #[cfg(unix)]
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
             builder.create(&path)?;
-            Ok(Self { path, is_kept: false })
+            Ok(Self { path, marker, is_kept: false })
         })
         .await?
     }
@@ -88,11 +90,28 @@ impl CaptureFolder {
     }
 
     async fn wrapper(&self) -> Option<Pid> {
-        let path = self.path.join(PID_FILE);
-        let text = blocking(move || std::fs::read_to_string(path).ok()).await.ok()??;
-        // Without its newline it is not written whole yet.
-        text.strip_suffix('\n')?.parse().ok().filter(|&pid: &i32| pid > 1).and_then(Pid::from_raw)
+        let (path, marker) = (self.path.join(PID_FILE), format!("{MARKER_VARIABLE}={}", self.marker));
+        let wrapper = blocking(move || {
+            let text = std::fs::read_to_string(path).ok()?;
+            // Without its newline it is not written whole yet.
+            let pid = text.strip_suffix('\n')?.parse().ok().filter(|&pid: &i32| pid > 1)?;
+            is_marked(pid, &marker).then(|| Pid::from_raw(pid))?
+        });
+        wrapper.await.ok()?
     }
+}
+
+/// Whether the process was started for this command. A command that can write where its capture is must not make us
+/// signal a process of its choice.
+#[cfg(target_os = "linux")]
+fn is_marked(pid: i32, marker: &str) -> bool {
+    std::fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|entry| entry == marker.as_bytes()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_marked(_pid: i32, _marker: &str) -> bool {
+    true
 }
 
 impl Drop for CaptureFolder {
@@ -106,4 +125,30 @@ impl Drop for CaptureFolder {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[tokio::test]
+    async fn only_a_process_of_the_command_is_signalled() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = CaptureFolder::create(parent.path(), "m1").await.unwrap();
+        for (marker, expected) in [("m2", None), ("m11", None), ("m1", Some(true))] {
+            let mut child = Command::new("sleep").arg("60").env(MARKER_VARIABLE, marker).spawn().unwrap();
+            std::fs::write(folder.path().join(PID_FILE), format!("{}\n", child.id())).unwrap();
+            // Until the child has become the program, it has our environment.
+            let line = format!("/proc/{}/cmdline", child.id());
+            while !std::fs::read(&line).unwrap().starts_with(b"sleep") {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(folder.is_alive().await, expected, "{marker}");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        std::fs::write(folder.path().join(PID_FILE), std::process::id().to_string()).unwrap();
+        assert_eq!(folder.is_alive().await, None);
+    }
 }
