@@ -11,16 +11,17 @@
 //! Source: product decisions, "Files"; `faults.md` F10–F17 and "Facts about real clients".
 
 mod sides;
+mod store;
 
-use self::sides::{Sides, believed, fit, in_form_of, plain, version_of};
+use self::sides::{Sides, believed, fit, in_form_of, version_of};
+use self::store::NewText;
 use super::client::ClientLink;
 use agent_client_protocol::v1::schema::{ReadTextFileRequest, SessionId, WriteTextFileRequest};
 use agent_client_protocol::{Error, JsonRpcRequest};
 use async_trait::async_trait;
 use provider_local::LocalFileSystem;
 use provider_local::files::{
-    aborted, blocking, check_fence, edit_now, io_error, locked, read_text_now, resolve_in, stat_now,
-    write_now,
+    aborted, blocking, check_fence, edit_now, locked, read_text_now, stat_now, write_now,
 };
 use services::clock::Clock;
 use services::file_system::replace::replace;
@@ -86,18 +87,6 @@ struct Current {
     /// The exact text on the disk.
     disk: Option<String>,
     sides: Sides,
-}
-
-/// What is to be stored.
-struct NewText<'a> {
-    target: &'a Target,
-    path: &'a Path,
-    sandbox: &'a SandboxPolicy,
-    /// The text in the form in which the editor gives and takes it.
-    text: String,
-    /// The text as the file on the disk should hold it, line ends and byte-order mark included.
-    on_disk: String,
-    before: Current,
 }
 
 /// The lock of a target, held until this is dropped.
@@ -264,96 +253,6 @@ impl ClientFileSystem {
             ended = &mut holding => Err(ended.err().unwrap_or_else(aborted)),
         }?;
         Ok(Held { target, _release: release })
-    }
-
-    /// Checks, right before the editor is asked to write, that the path still leads to the target and that the target
-    /// may be written; then makes the folders above it.
-    async fn prepare(&self, target: &Target, sandbox: &SandboxPolicy) -> Result<(), FsError> {
-        let (target, sandbox) = (target.clone(), sandbox.clone());
-        blocking(move || {
-            let path = target.display.display();
-            let now = target.display.to_str().map(|path| resolve_in(Path::new("/"), path)).transpose()?;
-            if now.is_none_or(|now| now.key != target.key) {
-                return Err(FsError::new(
-                    FsErrorKind::SandboxDenied,
-                    format!("{path} was not written: a folder on its path changed meanwhile"),
-                ));
-            }
-            check_fence(&target, &sandbox)?;
-            let Some(parent) = target.key.parent() else { return Ok(()) };
-            std::fs::create_dir_all(parent).map_err(|error| io_error("make", parent, &error))
-        })
-        .await
-    }
-
-    /// Stores a text through the editor, or on the disk where the editor refuses, and tells what is stored now.
-    async fn store(&self, new: NewText<'_>, cancel: &CancellationToken) -> Result<Written, FsError> {
-        if new.sides() == Sides::Conflict {
-            return Err(conflict(new.target));
-        }
-        if new.text.len() as u64 > MAX_CLIENT_BYTES {
-            return self.store_on_disk(new, None, cancel).await;
-        }
-        self.prepare(new.target, new.sandbox).await?;
-        if let Err(error) = self.write_through(new.path, &new.text, cancel).await? {
-            tracing::debug!(path = %new.path.display(), %error, "the editor refused a write");
-            let notice = format!(
-                "The editor refused this path ({}), so the file was written on the disk.",
-                error.message
-            );
-            return self.store_on_disk(new, Some(notice), cancel).await;
-        }
-        let mut disk = self.disk_text(new.target, cancel).await?;
-        if new.text != new.on_disk && disk.as_deref() == Some(new.text.as_str()) {
-            // This editor writes what it is given: line ends or byte-order mark, which it hides, would be lost.
-            self.prepare(new.target, new.sandbox).await?;
-            if self.write_through(new.path, &new.on_disk, cancel).await?.is_ok() {
-                disk = self.disk_text(new.target, cancel).await?;
-            }
-        }
-        let stored = match self.read_through(new.path, cancel).await {
-            Ok(Ok(text)) if !text.is_empty() || new.text.is_empty() => Some(text),
-            Ok(_) => None,
-            Err(error) if error.kind == FsErrorKind::Aborted => return Err(error),
-            Err(_) => None,
-        };
-        let notice = notice(&new, stored.as_deref(), disk.as_deref());
-        let mut after = stored.or_else(|| disk.clone()).unwrap_or_else(|| new.text.clone());
-        if new.before.text.as_ref().is_some_and(|before| !before.contains('\r')) && !new.text.contains('\r') {
-            // Line ends that only now show through are no change of the text.
-            after = fit(&after, &new.text);
-        }
-        let version = version_of(&after);
-        self.remember(&new.target.key, |known| {
-            known.shown |= !after.is_empty();
-            known.only_in_editor = disk.is_none().then_some(after.len() as u64);
-            if disk.as_deref().is_some_and(|disk| version_of(disk) == version) {
-                known.agreed = Some(version.clone());
-            }
-        });
-        Ok(written(new.before.text, after, notice))
-    }
-
-    /// Writes beside the editor. The file on the disk must still be the one that was looked at.
-    async fn store_on_disk(
-        &self,
-        new: NewText<'_>,
-        notice: Option<String>,
-        cancel: &CancellationToken,
-    ) -> Result<Written, FsError> {
-        let request = WriteRequest {
-            target: new.target.clone(),
-            content: new.on_disk,
-            intent: match &new.before.disk {
-                Some(disk) => WriteIntent::ReplaceIfVersion(FileVersion::of(disk.as_bytes())),
-                None => WriteIntent::CreateIfAbsent,
-            },
-            sandbox: new.sandbox.clone(),
-        };
-        let token = cancel.clone();
-        let stored = blocking(move || write_now(&request, &token)).await?;
-        self.remember(&new.target.key, |known| known.only_in_editor = None);
-        Ok(written(new.before.text, stored.after, notice))
     }
 
     /// The editor's text; the inner error is the editor's own refusal.
@@ -556,12 +455,6 @@ impl FileSystem for ClientFileSystem {
     }
 }
 
-impl NewText<'_> {
-    fn sides(&self) -> Sides {
-        self.before.sides
-    }
-}
-
 impl Current {
     /// Fails when this is not the version that was observed. The failure says which side the text comes from, so that
     /// reading again is never asked for in vain.
@@ -576,35 +469,6 @@ impl Current {
     }
 }
 
-/// What the model must know about a text that was stored through the editor.
-fn notice(new: &NewText<'_>, stored: Option<&str>, disk: Option<&str>) -> Option<String> {
-    let mut notices = Vec::new();
-    match stored {
-        None => notices.push("The editor took the text but could not be asked what it stored."),
-        Some(stored) if plain(stored) == plain(&new.text) => {}
-        Some(stored) if new.before.text.as_deref().is_some_and(|before| plain(before) == plain(stored)) => {
-            notices.push("The editor took the text but still gives the old one. Read the file before going on.");
-        }
-        Some(_) => notices.push(
-            "The editor changed the text while storing it, for instance by formatting. Read the file before the next \
-             edit.",
-        ),
-    }
-    if let Some(stored) = stored
-        && disk.is_none_or(|disk| plain(disk) != plain(stored))
-    {
-        notices.push("The editor has not saved it: commands still see the text that is on the disk.");
-    }
-    (!notices.is_empty()).then(|| notices.join(" "))
-}
-
-fn written(before: Option<String>, after: String, notice: Option<String>) -> Written {
-    let existed = before.is_some();
-    let is_small = |text: &str| (text.len() as u64) < MAX_CLIENT_BYTES;
-    let before = before.filter(|before| is_small(before) && is_small(&after));
-    Written { before, version: version_of(&after), after, existed, notice }
-}
-
 fn stale(target: &Target, what: &str, sides: Sides) -> FsError {
     let side = match sides {
         Sides::Agree | Sides::DiskAlone => "",
@@ -614,18 +478,6 @@ fn stale(target: &Target, what: &str, sides: Sides) -> FsError {
         Sides::DiskIsNewer => "; the text on the disk is newer than the editor's, and it is what is read",
     };
     FsError::new(FsErrorKind::StaleVersion, format!("{} {what}{side}", target.display.display()))
-}
-
-/// Reading again would not help, so this is no stale version.
-fn conflict(target: &Target) -> FsError {
-    FsError::new(
-        FsErrorKind::Io,
-        format!(
-            "{} was not written: the editor holds unsaved changes, and the file on the disk has changed as well, so \
-             one of the two would be lost. Ask the user to save or reload the file in the editor first",
-            target.display.display()
-        ),
-    )
 }
 
 /// Refuses before the editor is asked anything. The check is made again right before each write.

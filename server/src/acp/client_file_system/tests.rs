@@ -1,6 +1,7 @@
 //! The file system over clients that behave, and over those that do not.
 
 use super::super::client_testing::ScriptedClient;
+use super::sides::plain;
 use super::*;
 use protocol::mode::SandboxMode;
 use serde_json::{Value, json};
