@@ -30,7 +30,8 @@ pub trait Observer: Send + Sync {
 
 /// A session's log, its fold and who watches it.
 pub struct Core {
-    log: Arc<dyn SessionLog>,
+    /// `None` once the session is closed: whoever opens it next needs the writer's lock.
+    log: Mutex<Option<Arc<dyn SessionLog>>>,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
     models: Arc<dyn Models>,
@@ -53,12 +54,14 @@ impl Core {
         observer: Arc<dyn Observer>,
         models: Arc<dyn Models>,
         mut state: SessionState,
-        records: Vec<Record>,
+        mut records: Vec<Record>,
     ) -> Self {
         for record in &records {
             state.apply(&record.event);
         }
         let next_seq = records.last().map_or(0, |record| record.seq + 1);
+        records.retain(is_kept);
+        let log = Mutex::new(Some(log));
         Self { log, clock, observer, models, inner: Mutex::new(Inner { records, next_seq, state, turn: None }) }
     }
 
@@ -74,12 +77,12 @@ impl Core {
             ignorable: event.ignorable(),
             event,
         };
-        self.log.append(&record)?;
+        self.log()?.append(&record)?;
         inner.next_seq += 1;
         inner.state.apply(&record.event);
         // Shown under the lock, so that what is shown has the order of the log.
         self.observer.event(&record);
-        if !matches!(record.event, SessionEvent::AssistantPartial { .. }) {
+        if is_kept(&record) {
             inner.records.push(record);
         }
         Ok(())
@@ -90,7 +93,19 @@ impl Core {
     /// # Errors
     /// The disk refused.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.log.flush().await
+        self.log()?.flush().await
+    }
+
+    /// Gives up the log and with it the writer's lock. Later events are refused.
+    pub(crate) fn release(&self) {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Outside the lock: closing a file may take a while.
+        drop(log);
+    }
+
+    fn log(&self) -> Result<Arc<dyn SessionLog>, StoreError> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        log.ok_or_else(|| StoreError::Io(std::io::Error::other("the session is closed")))
     }
 
     /// The folded state.
@@ -176,6 +191,11 @@ impl Core {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a record is kept in memory: the message so far is not, since the final one follows or recovery made it one.
+fn is_kept(record: &Record) -> bool {
+    !matches!(record.event, SessionEvent::AssistantPartial { .. })
 }
 
 fn log_failure(error: StoreError) -> ToolFailure {

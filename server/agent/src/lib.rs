@@ -4,12 +4,14 @@
 //! * [`core`]: its log and the state folded from it; the host of its tool calls.
 //! * [`state`]: the fold. * [`history`]: log → messages. * [`prompt`]: the system prompt and injected context.
 //! * [`turn`], [`step`]: one prompt to its end; one model request and its calls.
+//! * [`fork`]: the part of a log that another session begins with.
 //! * [`commands`]: slash commands. * [`title`]: the title made from the first prompt.
 
 #![deny(missing_docs)]
 
 pub mod commands;
 pub mod core;
+pub mod fork;
 pub mod history;
 pub mod prompt;
 pub mod session;

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use pipeline::context::SessionScope;
 use pipeline::schedule::Pipeline;
 use protocol::content::ContentBlock;
-use protocol::event::{AbortCause, Record, SessionEvent, SessionHeader, TurnEndReason};
+use protocol::event::{AbortCause, Record, SessionEvent, SessionHeader, TitleSource, TurnEndReason};
 use protocol::id::MessageId;
 use protocol::mode::Mode;
 use protocol::model::ModelRef;
@@ -19,6 +19,7 @@ use services::model::{ModelError, Models};
 use services::session_store::{SessionLog, StoreError};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -80,8 +81,8 @@ pub(crate) struct Shared {
     pub pipeline: Arc<Pipeline>,
     pub instructions_file: Option<PathBuf>,
     pub max_turn_requests: Option<u64>,
-    /// Whether the log held anything when the session was opened.
-    pub resumed: bool,
+    /// Whether the log held anything when the session was opened and no request was made since.
+    pub resumed: AtomicBool,
 }
 
 /// A prompt's content, made ready only when its turn comes (images are stored first); the error refuses it.
@@ -135,7 +136,7 @@ impl Session {
             pipeline: parts.pipeline,
             instructions_file: parts.instructions_file,
             max_turn_requests: parts.max_turn_requests,
-            resumed,
+            resumed: AtomicBool::new(resumed),
         });
         let (prompts, queue) = mpsc::channel(MAX_QUEUED_PROMPTS);
         let token = CancellationToken::new();
@@ -232,7 +233,17 @@ impl Session {
         self.shared.core.append(SessionEvent::RequestContext { model, effort, context_window })
     }
 
-    /// Ends the session: cancels what runs, waits for it, and puts the log on disk.
+    /// Gives the session a title that nothing replaces but another by the user.
+    ///
+    /// # Errors
+    /// The log could not be written; the title is on disk otherwise.
+    pub async fn set_title(&self, title: String) -> Result<(), StoreError> {
+        self.shared.core.append(SessionEvent::Title { title, source: TitleSource::User })?;
+        self.shared.core.flush().await
+    }
+
+    /// Ends the session: cancels what runs, waits for it, puts the log on disk and gives it up. It can be opened again
+    /// when this returns.
     pub async fn close(&self) {
         self.token.cancel();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -241,6 +252,7 @@ impl Session {
         {
             tracing::error!(%error, "the task of a session failed");
         }
+        self.shared.core.release();
     }
 }
 

@@ -14,6 +14,8 @@ pub struct SessionState {
     pub preset: Mode,
     /// Whether plan mode is on.
     pub plan: bool,
+    /// Whether the log says which mode is in force, rather than the configuration.
+    pub mode_logged: bool,
     /// The model and its effort; `None` before one was chosen.
     pub model: Option<(ModelRef, Option<String>)>,
     /// Standing permissions.
@@ -50,6 +52,7 @@ impl SessionState {
         Self {
             preset,
             plan,
+            mode_logged: false,
             model: None,
             rules: Vec::new(),
             todos: None,
@@ -78,7 +81,10 @@ impl SessionState {
             }
             SessionEvent::TurnEnd { .. } => self.turn_open = false,
             SessionEvent::PlanMode { active } => self.plan = *active,
-            SessionEvent::PermissionPreset { preset } => self.preset = *preset,
+            SessionEvent::PermissionPreset { preset } => {
+                self.preset = *preset;
+                self.mode_logged = true;
+            }
             SessionEvent::PermissionRule { rule } if !self.rules.contains(rule) => self.rules.push(rule.clone()),
             SessionEvent::RequestContext { model, effort, .. } => {
                 self.model = Some((model.clone(), effort.clone()));

@@ -16,6 +16,7 @@ use protocol::tool::ToolFailure;
 use services::session_store::StoreError;
 use services::spill::SpillRequest;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio_util::sync::CancellationToken;
 
 /// Longest text of one block of a prompt that is kept inline; a longer one is spilled.
@@ -41,6 +42,7 @@ impl<'a> Turn<'a> {
     pub(crate) async fn run(&self, content: Vec<ContentBlock>) -> Result<TurnEndReason, StoreError> {
         let core = &self.shared.core;
         core.append(SessionEvent::TurnStart { turn: self.number })?;
+        self.log_mode()?;
         self.enter(content).await?;
         let mut step = 0;
         let mut attempts = 0;
@@ -148,6 +150,18 @@ impl<'a> Turn<'a> {
         Ok(result.concluded.then_some(TurnEndReason::Completed))
     }
 
+    /// The mode the configuration gave, said once: it stays when the configuration changes before the session is opened
+    /// again.
+    fn log_mode(&self) -> Result<(), StoreError> {
+        let core = &self.shared.core;
+        let state = core.state();
+        if state.mode_logged {
+            return Ok(());
+        }
+        core.append(SessionEvent::PermissionPreset { preset: state.preset })?;
+        if state.plan { core.append(SessionEvent::PlanMode { active: true }) } else { Ok(()) }
+    }
+
     /// What enters with the prompt: the prompt, the title it suggests, workspace instructions, the runtime context.
     async fn enter(&self, content: Vec<ContentBlock>) -> Result<(), StoreError> {
         let core = &self.shared.core;
@@ -233,11 +247,12 @@ impl<'a> Turn<'a> {
         }
         let system = system_prompt(&tools, &shared.scope.cwd, &shared.scope.roots, state.plan);
         let header = (system, schemas);
+        let resumed = shared.resumed.swap(false, Ordering::Relaxed);
         if state.header.as_ref() != Some(&header) {
-            let reason = match (&state.header, shared.resumed) {
+            let reason = match (&state.header, resumed) {
                 (None, _) => HeaderReason::Initial,
-                (Some(_), true) if self.number == 1 => HeaderReason::Resume,
-                (Some(_), _) => HeaderReason::Change,
+                (Some(_), true) => HeaderReason::Resume,
+                (Some(_), false) => HeaderReason::Change,
             };
             core.append(SessionEvent::RequestHeader {
                 system: header.0.clone(),
