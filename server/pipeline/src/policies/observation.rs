@@ -80,3 +80,64 @@ pub fn with_remedy(error: FsError) -> ToolFailure {
         format!("{message}{}{remedy}", if remedy.is_empty() || message.ends_with('.') { "" } else { "." }),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use services::file_system::FileSystem;
+    use services::file_system::FileVersion;
+
+    fn target(path: &str) -> Target {
+        Target { key: PathBuf::from(path), display: PathBuf::from("/shown") }
+    }
+
+    #[test]
+    fn a_write_creates_what_was_never_seen_and_replaces_what_was() {
+        let observations = Observations::default();
+        let version = FileVersion::of(b"a");
+        assert_eq!(observations.write_intent(&target("/f")), WriteIntent::CreateIfAbsent);
+        observations.present(&target("/f"), version.clone());
+        assert_eq!(observations.write_intent(&target("/f")), WriteIntent::ReplaceIfVersion(version));
+        observations.absent(&target("/f"));
+        assert_eq!(observations.write_intent(&target("/f")), WriteIntent::CreateIfAbsent);
+        assert_eq!(observations.write_intent(&target("/g")), WriteIntent::CreateIfAbsent);
+    }
+
+    #[test]
+    fn an_edit_needs_a_file_that_was_seen_and_is_there() {
+        let observations = Observations::default();
+        let kind =
+            |observations: &Observations| observations.edit_guard(&target("/f")).map_err(|error| error.kind);
+        assert_eq!(kind(&observations), Err(FsErrorKind::NotObserved));
+        observations.absent(&target("/f"));
+        assert_eq!(kind(&observations), Err(FsErrorKind::NotFound));
+        observations.present(&target("/f"), FileVersion::of(b"a"));
+        observations.present(&target("/f"), FileVersion::of(b"b"));
+        assert_eq!(kind(&observations), Ok(FileVersion::of(b"b")), "the last look counts");
+    }
+
+    #[test]
+    fn only_what_reading_again_cures_says_so_and_keeps_its_code() {
+        let cases = [
+            (FsErrorKind::StaleVersion, "x", "x. Read the file again, then retry."),
+            (FsErrorKind::NotObserved, "x.", "x. Read it first, then retry."),
+            (FsErrorKind::SandboxDenied, "x", "x"),
+        ];
+        for (kind, message, expected) in cases {
+            let failure = with_remedy(FsError::new(kind, message));
+            assert_eq!((failure.message.as_str(), failure.code()), (expected, Some(kind.code())));
+        }
+    }
+
+    #[tokio::test]
+    async fn files_reached_by_different_paths_are_one_and_sessions_are_apart() {
+        let world = services::fake::World::new().with_file("/work/f", "a");
+        world.files.link("/work/link", "/work/f");
+        let (first, second) = (Observations::default(), Observations::default());
+        let direct = world.files.resolve("f").await.unwrap();
+        first.present(&direct, FileVersion::of(b"a"));
+        let linked = world.files.resolve("/work/./link").await.unwrap();
+        assert!(first.edit_guard(&linked).is_ok());
+        assert!(second.edit_guard(&linked).is_err());
+    }
+}

@@ -69,7 +69,7 @@ async fn each_answer_has_its_own_end_and_two_records() {
         assert_eq!(kit.session.host.events(), [asked(), decided(answer)]);
         let is_stopped = kit.session.host.entries().contains(&HostEntry::StopTurn);
         assert_eq!(is_stopped, answer == PermissionOutcome::Cancelled);
-        assert_eq!(kit.journal.entries().contains(&"post:ask".to_owned()), true);
+        assert!(kit.journal.entries().contains(&"post:ask".to_owned()));
     }
 }
 
