@@ -32,6 +32,12 @@ pub trait SessionStore: Send + Sync {
     /// `Io`.
     async fn list(&self) -> Result<Vec<SessionSummary>, StoreError>;
 
+    /// Gives one session every text that is kept beside another's log, for a fork.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    async fn copy_blobs(&self, from: &SessionId, to: &SessionId) -> Result<(), StoreError>;
+
     /// Removes a session with everything beside it.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Every session under one root: created, opened, read, listed, deleted.
 
+use crate::blobs;
 use crate::line;
 use crate::log::{JsonlLog, WriterLock};
 use crate::place::{Durability, Place, create_private_dir, open_private, replace_file, sync_dir};
@@ -77,6 +78,11 @@ impl SessionStore for JsonlSessionStore {
             Ok(summaries)
         })
         .await
+    }
+
+    async fn copy_blobs(&self, from: &SessionId, to: &SessionId) -> Result<(), StoreError> {
+        let (from, to) = (from.clone(), to.clone());
+        self.blocking(move |root| Ok(blobs::copy_all(&find(root, &from)?.blobs(), &find(root, &to)?.blobs())?)).await
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {

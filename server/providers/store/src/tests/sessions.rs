@@ -67,6 +67,23 @@ async fn only_the_owner_can_read_a_session() {
 }
 
 #[tokio::test]
+async fn kept_texts_are_given_to_another_session_and_stay_when_the_first_goes() {
+    let (_home, store) = store();
+    let first = write(&store, "first", &[]).await;
+    let second = write(&store, "second", &[]).await;
+    store.copy_blobs(&id("first"), &id("second")).await.unwrap();
+    let hash = first.blobs().put("kept").await.unwrap();
+    let own = second.blobs().put("own").await.unwrap();
+    store.copy_blobs(&id("first"), &id("second")).await.unwrap();
+    drop(first);
+    store.delete(&id("first")).await.unwrap();
+    assert_eq!(second.blobs().get(&hash).await.as_deref(), Some("kept"));
+    assert_eq!(second.blobs().get(&own).await.as_deref(), Some("own"));
+    let error = store.copy_blobs(&id("first"), &id("second")).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotFound(_)));
+}
+
+#[tokio::test]
 async fn what_was_appended_comes_back() {
     let (_home, store) = store();
     let records = one_of_each();
