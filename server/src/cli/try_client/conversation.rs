@@ -277,12 +277,12 @@ impl Conversation {
                     Some(choice) => return Ok(ask::selected(&choice.option_id)),
                     None => {
                         let keys: Vec<&str> = choices.iter().map(|choice| choice.key.as_str()).collect();
-                        self.transcript.remark(&format!("Type {} or {}.", keys.join(", "), ask::CANCEL));
+                        self.transcript.aside(&format!("Type {} or {}.", keys.join(", "), ask::CANCEL));
                     }
                 },
                 Answer::Nobody => {
                     self.transcript
-                        .remark("Nobody answers, so the answer is no. (--yes allows every question.)");
+                        .aside("Nobody answers, so the answer is no. (--yes allows every question.)");
                     return Ok(ask::reject(&request.options));
                 }
                 Answer::Withdrawn => return Ok(RequestPermissionOutcome::Cancelled),
@@ -335,10 +335,10 @@ impl Conversation {
             match self.answer(responder).await? {
                 Answer::Line(line) => match field.parse(&line) {
                     Ok(value) => return Ok(Ok(value)),
-                    Err(hint) => self.transcript.remark(&hint),
+                    Err(hint) => self.transcript.aside(&hint),
                 },
                 Answer::Nobody => {
-                    self.transcript.remark("Nobody answers.");
+                    self.transcript.aside("Nobody answers.");
                     return Ok(Err(ElicitationAction::Decline));
                 }
                 Answer::Withdrawn => return Ok(Err(ElicitationAction::Cancel)),
@@ -375,8 +375,8 @@ impl Conversation {
         };
         match &answer {
             Answer::Line(line) => self.transcript.answered(line, is_terminal),
-            Answer::Withdrawn => self.transcript.remark("The question was withdrawn."),
-            Answer::Interrupt(_) => self.transcript.remark("Stopping …"),
+            Answer::Withdrawn => self.transcript.aside("The question was withdrawn."),
+            Answer::Interrupt(_) => self.transcript.aside("Stopping …"),
             Answer::Nobody => {}
         }
         Ok(answer)

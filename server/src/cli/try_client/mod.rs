@@ -40,11 +40,18 @@ const USAGE: u8 = 2;
 /// Time for the last messages to leave once the conversation is over.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Talk to the agent in this terminal.
-///
-/// With a PROMPT: one turn, then exit (0 when the turn ended by itself, 1 otherwise). Without: a conversation when stdin
-/// is a terminal, else the prompt is read from stdin. Ctrl-C stops the running turn; again, or Ctrl-D, leaves.
+/// Shown below the options.
+const AFTER_HELP: &str = "\
+With a PROMPT: one turn; exit code 0 when the turn ended by itself, 1 otherwise. Without one: a conversation when stdin
+is a terminal, else the prompt is read from stdin. Ctrl-C stops the running turn; again, or Ctrl-D, leaves.
+
+  followspot try tour
+  followspot try --mode ask replace foo with bar in src/lib.rs
+  git diff | followspot try --yes --json";
+
+/// Arguments of `followspot try`.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct TryArgs {
     /// What to say; several words need no quotes
     #[arg(value_name = "PROMPT")]
@@ -260,13 +267,14 @@ fn conclude(talked: Result<Left, Error>, ended: &Ended) -> ExitCode {
             fail(1, &format!("the server ended before its time ({how})"), &ended.last_words)
         }
         Ok(Left::Stuck) => fail(1, "the turn did not end after it was cancelled", &ended.last_words),
-        Err(error) if error.code == ErrorCode::AuthRequired => {
-            fail(1, &format!("{}\nA key is stored with: followspot login", client::words(&error)), &[])
-        }
         Err(error) => {
             let died = !ended.status.is_some_and(|status| status.success());
             let last_words = if died { ended.last_words.as_slice() } else { &[] };
-            fail(1, &client::words(&error), last_words)
+            let mut words = client::words(&error);
+            if error.code == ErrorCode::AuthRequired && !words.contains("login") {
+                words.push_str("\nA key is stored with: followspot login");
+            }
+            fail(1, &words, last_words)
         }
     }
 }

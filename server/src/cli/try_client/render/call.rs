@@ -30,7 +30,8 @@ pub(super) struct Call {
     /// Diffs that came before the call was done: they may be fragments.
     early_diffs: Vec<Diff>,
     shown_changes: Vec<Vec<String>>,
-    pub(super) limit: LineLimit,
+    text_limit: LineLimit,
+    pub(super) output_limit: LineLimit,
     terminals: Vec<TerminalId>,
     pub(super) began: Duration,
     ended: bool,
@@ -46,7 +47,8 @@ impl Call {
             shown_text: String::new(),
             early_diffs: Vec::new(),
             shown_changes: Vec::new(),
-            limit: LineLimit::new(max_lines),
+            text_limit: LineLimit::new(max_lines),
+            output_limit: LineLimit::new(MAX_LINES),
             terminals: Vec::new(),
             began,
             ended: false,
@@ -85,7 +87,7 @@ impl Transcript {
                     self.enter_call(id);
                     self.page.line(&span(Ink::Dim, format!("{INDENT}→ {title}")));
                 } else {
-                    self.new_places(id, places);
+                    self.new_places(id, places, content);
                 }
             }
         }
@@ -96,7 +98,7 @@ impl Transcript {
     /// Output of a call's terminal, already plain.
     pub(super) fn call_output(&mut self, id: &ToolCallId, output: &str) {
         let Some(call) = self.calls.get_mut(id) else { return };
-        let shown = call.limit.pass(output);
+        let shown = call.output_limit.pass(output);
         if !shown.is_empty() {
             self.enter_call(id);
             self.page.stream(Ink::Plain, OUTPUT, &shown);
@@ -107,6 +109,7 @@ impl Transcript {
     pub(super) fn permission_question(&mut self, update: &ToolCallUpdate, now: Duration) {
         let (id, fields) = (&update.tool_call_id, &update.fields);
         let title = one_line(fields.title.as_deref().unwrap_or("A call"));
+        let is_current = self.block == Block::Call(id.clone());
         let call = self
             .calls
             .entry(id.clone())
@@ -129,7 +132,7 @@ impl Transcript {
                     if command.is_some_and(|command| text.trim_end() == plain(command).trim_end()) {
                         command = None;
                         lines.extend(text.lines().map(|line| span(Ink::Bold, format!("{INDENT}$ {line}"))));
-                    } else {
+                    } else if !is_current || text != call.shown_text {
                         lines.extend(text.lines().map(|line| span(Ink::Plain, format!("{INDENT}{line}"))));
                     }
                 }
@@ -194,7 +197,7 @@ impl Transcript {
         if new.is_empty() {
             return;
         }
-        let shown = call.limit.pass(&format!("{}\n", new.trim_end_matches('\n')));
+        let shown = call.text_limit.pass(&format!("{}\n", new.trim_end_matches('\n')));
         if !shown.is_empty() {
             self.enter_call(id);
             self.page.stream(if failed { Ink::Red } else { Ink::Dim }, INDENT, &shown);
@@ -237,7 +240,7 @@ impl Transcript {
         }
         self.call_output(id, &waiting);
         if let Some(call) = self.calls.get_mut(id) {
-            call.limit.skip(n_unshown);
+            call.output_limit.skip(n_unshown);
         }
     }
 
@@ -247,15 +250,15 @@ impl Transcript {
         if std::mem::replace(&mut call.ended, true) {
             return;
         }
-        let n_hidden = call.limit.take_hidden();
+        let n_hidden = call.text_limit.take_hidden() + call.output_limit.take_hidden();
         let elapsed = now.saturating_sub(call.began);
         let exit = call.terminals.iter().find_map(|id| self.terminals.get(id)?.end.clone());
         let exit = exit.map(|end| (end.status, end.success)).or_else(|| raw_exit(raw_output));
         let is_command = call.kind == ToolKind::Execute;
         let message = raw_output.and_then(|raw| raw.get("error")?.get("message")?.as_str());
         let message = message.filter(|_| failed && call.shown_text.is_empty()).map(one_line);
-        let took =
-            if elapsed >= LONG || is_command { format!(" · {}", seconds(elapsed)) } else { String::new() };
+        let is_timed = elapsed >= LONG || is_command && !failed;
+        let took = if is_timed { format!(" · {}", seconds(elapsed)) } else { String::new() };
         if n_hidden > 0 {
             self.enter_call(id);
             self.page.line(&span(Ink::Dim, format!("{INDENT}{}", more_lines(n_hidden))));
@@ -271,8 +274,8 @@ impl Transcript {
         self.page.line(&[(ink, format!("{INDENT}{said}")), (Ink::Dim, took)]);
     }
 
-    /// Places that no line has named yet.
-    fn new_places(&mut self, id: &ToolCallId, places: &[ToolCallLocation]) {
+    /// Places that no line has named yet, and that the content will not name either.
+    fn new_places(&mut self, id: &ToolCallId, places: &[ToolCallLocation], content: &[ToolCallContent]) {
         let Some(call) = self.calls.get_mut(id) else { return };
         let new: Vec<&ToolCallLocation> =
             places.iter().filter(|place| !call.places.iter().any(|known| known.path == place.path)).collect();
@@ -281,6 +284,13 @@ impl Transcript {
         }
         let words = places_words(&self.cwd, &new);
         call.places.extend(new.into_iter().cloned());
+        let named = content.iter().any(|item| match item {
+            ToolCallContent::Content(Content { content, .. }) => block_text(content).contains(&words),
+            _ => false,
+        });
+        if named {
+            return;
+        }
         self.enter_call(id);
         self.page.line(&span(Ink::Dim, format!("{INDENT}→ {words}")));
     }
@@ -294,8 +304,8 @@ impl Transcript {
             _ => Ink::Cyan,
         };
         let mut line = vec![(ink, "● ".to_owned()), (Ink::Bold, call.title.clone())];
-        if !places.is_empty() {
-            let words = places_words(&self.cwd, &places.iter().collect::<Vec<_>>());
+        let words = places_words(&self.cwd, &places.iter().collect::<Vec<_>>());
+        if !words.is_empty() && !call.title.split_whitespace().any(|word| word == words) {
             line.push((Ink::Dim, format!("  {words}")));
         }
         self.enter(Block::Call(id.clone()));

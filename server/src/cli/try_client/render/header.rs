@@ -43,11 +43,9 @@ impl Header {
             span(Ink::Dim, one_line(&format!("{place} · session {}", self.session_id))),
         ];
         if self.model.as_deref().is_some_and(|model| model == "offline" || model.starts_with("offline/")) {
-            let said = [
-                "No language model: it takes plain orders (“tour”, “read FILE”, “find TEXT”, “run COMMAND”, …).",
-                "To add one: followspot login, or DEEPSEEK_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY.",
-            ];
-            lines.extend(said.map(|line| span(Ink::Yellow, line)));
+            let said = "No language model yet. To add one: followspot login, or set DEEPSEEK_API_KEY, OPENAI_API_KEY or \
+                        ANTHROPIC_API_KEY. Without one, “help” says what works.";
+            lines.push(span(Ink::Yellow, said));
         }
         lines
     }

@@ -14,7 +14,7 @@ pub use text::one_line;
 
 use super::ask::{Field, FieldKind};
 use agent_client_protocol::v1::schema::{
-    AvailableCommand, CompactionStatus, ContentBlock, Cost, CreateElicitationRequest,
+    AvailableCommand, CompactionStatus, ContentBlock, Cost, CreateElicitationRequest, ElicitationScope,
     EmbeddedResourceResource, Plan, PlanEntry, PlanEntryStatus, RequestPermissionRequest, SessionUpdate,
     StopReason, TerminalId, ToolCallId, UsageUpdate,
 };
@@ -167,7 +167,7 @@ impl Transcript {
     pub fn terminal_ended(&mut self, id: &TerminalId, end: TerminalEnd) {
         let terminal = self.terminals.entry(id.clone()).or_default();
         if let Some(call) = terminal.call.as_ref().and_then(|call| self.calls.get_mut(call)) {
-            call.limit.skip(end.n_unshown);
+            call.output_limit.skip(end.n_unshown);
         }
         terminal.end = Some(end);
     }
@@ -205,14 +205,21 @@ impl Transcript {
             let mark = if at == 0 { "? " } else { "  " };
             self.page.line(&[(Ink::Yellow, mark.to_owned()), (Ink::Bold, line.to_owned())]);
         }
+        if let ElicitationScope::Session(scope) = request.scope()
+            && let Some(id) = scope.tool_call_id.as_ref().filter(|id| self.calls.contains_key(id))
+        {
+            self.block = Block::Call(id.clone());
+        }
     }
 
     /// Shows a field of a form: what it asks and what can be chosen. `known` is what the form itself has said.
     pub fn field(&mut self, field: &Field, known: &str) {
-        let described = !field.description.is_empty() && !known.contains(&field.description);
-        let more = if described { format!(": {}", field.description) } else { String::new() };
-        let title = text::one_line(&format!("{}{more}", field.title));
-        self.page.line(&[(Ink::Bold, format!("  {title}")), (Ink::Dim, format!("  ({})", field.hint()))]);
+        let new = [field.title.as_str(), field.description.as_str()];
+        let new: Vec<&str> =
+            new.into_iter().filter(|words| !words.is_empty() && !known.contains(words)).collect();
+        let words = text::one_line(&new.join(": "));
+        let gap = if words.is_empty() { "" } else { "  " };
+        self.page.line(&[(Ink::Bold, format!("  {words}{gap}")), (Ink::Dim, format!("({})", field.hint()))]);
         if let FieldKind::One(choices) | FieldKind::Many(choices) = &field.kind {
             for (index, choice) in choices.iter().enumerate() {
                 self.choice(&(index + 1).to_string(), &choice.label);
@@ -224,6 +231,11 @@ impl Transcript {
     pub fn choice(&mut self, key: &str, label: &str) {
         let label = text::one_line(label);
         self.page.line(&[(Ink::Yellow, format!("  [{key}] ")), (Ink::Plain, label)]);
+    }
+
+    /// Shows a remark on a question.
+    pub fn aside(&mut self, words: &str) {
+        self.page.line(&span(Ink::Dim, text::one_line(words)));
     }
 
     /// Shows a remark of this client.
@@ -308,7 +320,10 @@ impl Transcript {
             return;
         }
         self.plan.clone_from(&plan.entries);
-        self.enter(Block::Other);
+        // The call that changes the plan goes on below it.
+        if !matches!(self.block, Block::Call(_)) {
+            self.enter(Block::Other);
+        }
         let n_done = plan.entries.iter().filter(|entry| entry.status == PlanEntryStatus::Completed).count();
         self.page.line(&span(Ink::Bold, format!("Plan {n_done}/{}", plan.entries.len())));
         for entry in &plan.entries {

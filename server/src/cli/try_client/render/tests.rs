@@ -87,7 +87,7 @@ fn an_edit_shows_the_whole_file_diff_once() {
     assert_eq!(
         read(&updates),
         "\
-● Edit a.rs  a.rs
+● Edit a.rs
   @@ -1,3 +1,3 @@
    one
   -two

@@ -172,7 +172,8 @@ fn code_span(rest: &str) -> Option<(String, usize)> {
 
 /// What a newer snapshot of a growing text adds to what has been shown of it.
 ///
-/// A snapshot may have lost its beginning: then the last lines shown are looked for in it. `None`: nothing in common.
+/// A snapshot may have lost its beginning, or have a line of its own in front: then the lines shown last are looked for
+/// in it. `None`: nothing in common.
 pub fn added<'a>(shown: &str, snapshot: &'a str) -> Option<&'a str> {
     let shown = shown.trim_end_matches('\n');
     if shown.is_empty() {
@@ -181,12 +182,22 @@ pub fn added<'a>(shown: &str, snapshot: &'a str) -> Option<&'a str> {
     if let Some(rest) = snapshot.strip_prefix(shown) {
         return Some(rest.strip_prefix('\n').unwrap_or(rest));
     }
+    // The longest tail: where the beginning of the snapshot is the end of what was shown.
+    let tails = shown.rmatch_indices('\n').map(|(at, _)| &shown[at + 1..]);
+    if let Some(tail) = tails.filter(|tail| starts_with_lines(snapshot, tail)).last() {
+        let rest = &snapshot[tail.len()..];
+        return Some(rest.strip_prefix('\n').unwrap_or(rest));
+    }
     let last_lines = shown.rmatch_indices('\n').nth(2).map_or(0, |(at, _)| at + 1);
     let tail = &shown[last_lines..];
     let at = snapshot.rfind(tail)?;
     let starts_a_line = at == 0 || snapshot.as_bytes().get(at - 1) == Some(&b'\n');
     let rest = &snapshot[at + tail.len()..];
     starts_a_line.then(|| rest.strip_prefix('\n').unwrap_or(rest))
+}
+
+fn starts_with_lines(text: &str, lines: &str) -> bool {
+    text.strip_prefix(lines).is_some_and(|rest| rest.is_empty() || rest.starts_with('\n'))
 }
 
 #[cfg(test)]
@@ -233,6 +244,9 @@ mod tests {
             ("a\nb\n", "a\nb\nc", Some("c")),
             ("a\nb\nc\nd", "[9 earlier bytes not shown]\nc\nd\ne", None),
             ("a\nb\nc\nd", "[1 earlier byte not shown]\nb\nc\nd\ne", Some("e")),
+            ("What it does\na\nb", "a\nb", Some("")),
+            ("What it does\na\nb", "a\nb\n[exit code: 1]", Some("[exit code: 1]")),
+            ("x\na\na", "a\na\na", Some("a")),
             ("a", "x", None),
             ("a", "a", Some("")),
         ] {
