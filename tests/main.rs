@@ -7,4 +7,8 @@
 
 mod kit;
 
+mod cancel;
+mod files;
+mod permissions;
 mod prompt;
+mod shell;

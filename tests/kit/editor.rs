@@ -185,6 +185,13 @@ impl Desk {
         }
     }
 
+    /// Fills in and sends every parked form.
+    pub fn answer_form(&self, content: Value) {
+        for (_, responder) in std::mem::take(&mut *lock(&self.parked)) {
+            let _ = responder.respond(json!({ "action": "accept", "content": content.clone() }));
+        }
+    }
+
     pub fn unexpected(&self) -> Vec<String> {
         lock(&self.unexpected).clone()
     }

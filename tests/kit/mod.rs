@@ -14,6 +14,6 @@ pub mod wire;
 
 pub use editor::{ClientKind, Decision, Fault, Habits, allow_always, allow_once, reject_once};
 pub use provider_llm::scripted::{Fault as ModelFault, Gate, calls, fails, says, thinks};
-pub use scenario::{DEADLINE, Scenario, Stage, scenario};
+pub use scenario::{DEADLINE, Pending, Scenario, Stage, scenario};
 pub use transcript::Detail;
 pub use wire::Side;

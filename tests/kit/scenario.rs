@@ -360,6 +360,15 @@ impl Stage {
         })
     }
 
+    /// Waits until a question is open that the test has to answer; gives its parameters.
+    pub fn wait_for_question(&self) -> Value {
+        self.wait_until("an open question", || self.desk().n_parked() > 0);
+        let lines = self.lines();
+        let mut questions = lines.iter().rev().filter(|line| line.from == Side::Agent && line.is_request());
+        let is_question = |method| matches!(method, Some("session/request_permission" | "elicitation/create"));
+        questions.find(|line| is_question(line.method())).expect("the question is on the wire").params().clone()
+    }
+
     /// Fails with all there is to see.
     pub fn expired(&self, what: &str) -> ! {
         panic!("waited {DEADLINE:?} for {what}");
