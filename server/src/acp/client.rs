@@ -4,7 +4,7 @@ use super::outbox::Outbox;
 use super::quirks;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::InitializeRequest;
-use agent_client_protocol::{Client, Error, JsonRpcRequest};
+use agent_client_protocol::{Client, Error, ErrorCode, JsonRpcRequest};
 use presenters::{Quirks, TerminalStyle};
 
 /// What a client can do. Taken once, from `initialize`.
@@ -62,6 +62,24 @@ impl ClientProfile {
             (false, true) => TerminalStyle::Display,
             (false, false) => TerminalStyle::Text,
         }
+    }
+}
+
+/// Whether an error says that the request is none of the client's business (a path outside its folders, a method it does
+/// not know), so that doing it ourselves goes round nobody. Any other error is a refusal, and a refusal counts.
+pub fn is_not_owned(error: &Error) -> bool {
+    const RESOURCE_NOT_FOUND: i32 = -32002;
+    let details = error.data.as_ref().map(ToString::to_string).unwrap_or_default();
+    let says_outside =
+        [&error.message, &details].iter().any(|text| text.to_lowercase().contains("outside"));
+    error.code == ErrorCode::METHOD_NOT_FOUND || error.code == ErrorCode::from(RESOURCE_NOT_FOUND) || says_outside
+}
+
+/// An error in the client's own words.
+pub fn words(error: &Error) -> String {
+    match error.data.as_ref().and_then(|data| data.get("details")).and_then(|details| details.as_str()) {
+        Some(details) if details != error.message => format!("{}: {details}", error.message),
+        _ => error.message.clone(),
     }
 }
 

@@ -12,8 +12,9 @@ mod terminal;
 
 use self::capture::CaptureFolder;
 use self::terminal::{Terminal, Terminals};
-use super::client::ClientLink;
+use super::client::{ClientLink, words};
 use super::quirks::CommandForm;
+use agent_client_protocol::ErrorCode;
 use agent_client_protocol::v1::schema::{CreateTerminalRequest, EnvVariable, TerminalExitStatus};
 use async_trait::async_trait;
 use protocol::id::{SessionId, TerminalId};
@@ -41,6 +42,8 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Time between the polite signal and the hard one. The wrapper kills what does not listen after three seconds; a little
 /// later it is done from here.
 const GRACE: Duration = Duration::from_millis(3300);
+/// The same when the user waits for a cancel: the whole answer is promised within three seconds.
+const CANCEL_GRACE: Duration = Duration::from_millis(1500);
 /// How long a killed command is waited for.
 const KILL_WAIT: Duration = Duration::from_millis(500);
 /// How long a command may take to show a sign of life once the client failed to watch it.
@@ -149,15 +152,22 @@ impl ClientShell {
             // The rest of the output is on its way to the terminal; a background child may hold it open for ever.
             Cause::Exited if exit.report.is_some() => self.within(DRAIN, exit.reported()).await,
             Cause::Exited => {}
-            Cause::TimedOut | Cause::Aborted => self.stop(&mut exit, terminal, folder).await,
+            Cause::TimedOut => self.stop(&mut exit, terminal, folder, self.grace).await,
+            Cause::Aborted => self.stop(&mut exit, terminal, folder, self.grace.min(CANCEL_GRACE)).await,
         }
         (cause, exit.status)
     }
 
     /// SIGTERM, up to the grace, then everything there is: the client's kill, SIGKILL, and what left the group.
-    async fn stop(&self, exit: &mut Watch<'_>, terminal: &Terminal, folder: &CaptureFolder) {
+    async fn stop(
+        &self,
+        exit: &mut Watch<'_>,
+        terminal: &Terminal,
+        folder: &CaptureFolder,
+        grace: Duration,
+    ) {
         if folder.terminate().await {
-            self.within(self.grace, exit.ended(STOP_POLL)).await;
+            self.within(grace, exit.ended(STOP_POLL)).await;
         }
         if !exit.is_over {
             tokio::join!(terminal.kill(&*self.clock), folder.kill());
@@ -241,9 +251,16 @@ impl Shell for ClientShell {
         let argv = self.sandbox.wrap(&request.argv, &request.sandbox, Some(folder.path()))?;
         let terminal = match self.start(&argv, &request, marker, cancel).await {
             Started::Terminal(terminal) => terminal,
-            Started::Refused(error) => {
-                tracing::warn!(%error, "the client started no terminal; running locally");
+            Started::Refused(error) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                tracing::warn!(%error, "the client knows no terminals after all; running locally");
                 return self.local.run(request, live, cancel).await;
+            }
+            // Whoever refused it there has not allowed it here.
+            Started::Refused(error) => {
+                return Err(ShellError::Spawn {
+                    program: request.argv.first().cloned().unwrap_or_default(),
+                    reason: format!("the editor refused a terminal: {}", words(&error)),
+                });
             }
             // It may still start: without its folder the wrapper gives up, and the terminal is released then.
             Started::NoAnswer => return Err(no_answer(&request, self.create_budget)),

@@ -2,6 +2,7 @@
 
 use super::sides::{Sides, fit, plain, version_of};
 use super::{ClientFileSystem, Current, MAX_CLIENT_BYTES};
+use crate::acp::client::{is_not_owned, words};
 use provider_local::files::{blocking, check_fence, io_error, resolve_in, write_now};
 use services::file_system::{FileVersion, FsError, FsErrorKind, Target, WriteIntent, WriteRequest, Written};
 use services::shell::SandboxPolicy;
@@ -41,7 +42,7 @@ impl ClientFileSystem {
         .await
     }
 
-    /// Stores a text through the editor, or on the disk where the editor refuses, and tells what is stored now.
+    /// Stores a text through the editor, or on the disk where the path is not the editor's, and tells what is stored now.
     pub(super) async fn store(
         &self,
         new: NewText<'_>,
@@ -55,10 +56,15 @@ impl ClientFileSystem {
         }
         self.prepare(new.target, new.sandbox).await?;
         if let Err(error) = self.write_through(new.path, &new.text, cancel).await? {
-            tracing::debug!(path = %new.path.display(), %error, "the editor refused a write");
+            if !is_not_owned(&error) {
+                // Whoever refused it there has not allowed it here.
+                let message =
+                    format!("the editor refused to write {}: {}", new.path.display(), words(&error));
+                return Err(FsError::new(FsErrorKind::PermissionDenied, message));
+            }
             let notice = format!(
-                "The editor refused this path ({}), so the file was written on the disk.",
-                error.message
+                "This path is not the editor's ({}), so the file was written on the disk.",
+                words(&error)
             );
             return self.store_on_disk(new, Some(notice), cancel).await;
         }

@@ -250,7 +250,7 @@ async fn an_empty_answer_is_no_text_of_a_file_that_has_some() {
     let editor = Editor::new(Habit::Plain).await;
     let client = ScriptedClient::answering(|method, _| match method {
         "fs/read_text_file" => Ok(json!({ "content": "" })),
-        _ => Err(Error::internal_error()),
+        _ => Err(Error::new(-32002, "Resource not found")),
     })
     .await;
     let editor = Editor { files: files(&client, &editor.root), client, ..editor };
@@ -259,8 +259,25 @@ async fn an_empty_answer_is_no_text_of_a_file_that_has_some() {
     assert_eq!((seen.text.as_str(), seen.origin), ("text\n", TextOrigin::Disk));
     let written = editor.edit("a.rs", "text", "new", Some(&seen)).await.unwrap();
     assert_eq!(written.after, "new\n");
-    assert!(written.notice.unwrap().contains("refused this path"));
+    assert!(written.notice.unwrap().contains("not the editor's"));
     assert_eq!(editor.on_disk("a.rs"), "new\n");
+}
+
+#[tokio::test]
+async fn what_the_editor_refuses_to_write_is_not_written_behind_it() {
+    let editor = Editor::new(Habit::Plain).await;
+    let client = ScriptedClient::answering(|method, _| match method {
+        "fs/read_text_file" => Ok(json!({ "content": "text\n" })),
+        _ => Err(Error::internal_error().data(json!({ "details": "Permission denied by the user" }))),
+    })
+    .await;
+    let editor = Editor { files: files(&client, &editor.root), client, ..editor };
+    editor.put("a.rs", "text\n");
+    let seen = editor.read("a.rs").await.unwrap();
+    let refused = editor.edit("a.rs", "text", "new", Some(&seen)).await.unwrap_err();
+    assert_eq!(refused.kind, FsErrorKind::PermissionDenied);
+    assert!(refused.message.contains("Permission denied by the user"), "{}", refused.message);
+    assert_eq!(editor.on_disk("a.rs"), "text\n");
 }
 
 #[tokio::test]

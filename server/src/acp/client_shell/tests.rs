@@ -91,6 +91,8 @@ enum Fault {
     None,
     /// Starts no terminal.
     RefusesCreate,
+    /// Offered terminals and does not know the method.
+    KnowsNoTerminals,
     /// Starts one a second late.
     LateCreate,
     /// Never tells that a command ended.
@@ -216,6 +218,7 @@ async fn answer(
     let id = params["terminalId"].as_str().unwrap_or_default().to_owned();
     match (method, fault) {
         ("terminal/create", Fault::RefusesCreate) => Err(Error::internal_error()),
+        ("terminal/create", Fault::KnowsNoTerminals) => Err(Error::method_not_found()),
         ("terminal/create", Fault::Elsewhere) => Ok(json!({ "terminalId": "far" })),
         ("terminal/create", _) => {
             if fault == Fault::LateCreate {
@@ -399,8 +402,17 @@ async fn a_dropped_call_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_the_client_refuses_runs_locally() {
+async fn what_the_client_refuses_runs_nowhere() {
     let bench = Bench::new(Fault::RefusesCreate, CommandForm::WholeLine).await;
+    let refused = bench.run(bench.request("echo hi"), &CancellationToken::new()).await;
+    assert!(matches!(&refused, Err(ShellError::Spawn { reason, .. }) if reason.contains("refused")), "{refused:?}");
+    assert_eq!(bench.client.methods(), ["terminal/create"]);
+    assert_eq!(bench.n_left(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_knows_no_terminals_after_all_leaves_them_to_us() {
+    let bench = Bench::new(Fault::KnowsNoTerminals, CommandForm::WholeLine).await;
     assert_eq!(bench.command("echo hi").await.exit_code, Some(77));
     assert_eq!(bench.client.methods(), ["terminal/create"]);
     assert_eq!(bench.n_left(), 0);

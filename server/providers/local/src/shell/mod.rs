@@ -40,6 +40,9 @@ use tokio_util::sync::CancellationToken;
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// The same when the user waits for a cancel: the whole answer is promised within three seconds.
+const CANCEL_GRACE: Duration = Duration::from_millis(1500);
+
 /// After the shell's exit its pipes are read until they have been silent for this long…
 const DRAIN_SILENCE: Duration = Duration::from_millis(200);
 
@@ -302,7 +305,8 @@ impl Run<'_> {
             () = tokio::time::sleep(self.request.timeout) => (Cause::TimedOut, None),
         };
         if cause != Cause::Exited {
-            tree.stop(child, self.grace).await;
+            let most = if cause == Cause::Aborted { CANCEL_GRACE } else { GRACE };
+            tree.stop(child, self.grace.min(most)).await;
             // After SIGKILL only a process stuck in the system is still there; it must not hold up the turn.
             status = tokio::time::timeout(DRAIN_SILENCE, child.wait()).await.ok().and_then(Result::ok);
         }
