@@ -1,7 +1,8 @@
 //! The connection to the editor; the only user of the ACP SDK besides `try`.
 //!
 //! * [`transport`]: stdin and stdout as lines. * [`outbox`]: what goes out, in one order.
-//! * [`handlers`], [`checked`]: requests in. * [`view`]: events out, through the presenters.
+//! * [`handlers`], [`checked`]: requests in. * [`server`], [`stored`]: sessions, open and not.
+//! * [`view`]: events out, through the presenters.
 //! * [`client`], [`quirks`]: what the client can do and how it differs.
 //! * [`client_file_system`], [`client_shell`], [`client_approval`], [`client_questions`]: services the editor answers.
 //! * [`error`]: our errors → JSON-RPC.
@@ -21,6 +22,7 @@ mod outbox;
 mod prompt_content;
 mod quirks;
 mod server;
+mod stored;
 mod transport;
 mod view;
 

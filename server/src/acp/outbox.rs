@@ -33,6 +33,10 @@ enum Item {
     Live(Arc<SessionView>, LiveUpdate),
     /// A wire value that is ready.
     Update(Arc<SessionView>, SessionUpdate),
+    /// Everything that was logged in a session so far, told again.
+    Replay(Arc<SessionView>, Vec<Record>),
+    /// What counts now in a session.
+    State(Arc<SessionView>),
     /// Something to do at this place of the order: answer a request.
     Run(Box<dyn FnOnce() + Send>),
 }
@@ -85,6 +89,16 @@ impl Outbox {
     /// Queues an update that comes from no event: commands, config options.
     pub fn update(&self, view: &Arc<SessionView>, update: SessionUpdate) {
         self.push(Item::Update(view.clone(), update));
+    }
+
+    /// Queues a session's whole log, to be told again. Events that follow must be queued after it.
+    pub fn replay(&self, view: &Arc<SessionView>, records: Vec<Record>) {
+        self.push(Item::Replay(view.clone(), records));
+    }
+
+    /// Queues what counts now in a session: title, plan, usage.
+    pub fn state(&self, view: &Arc<SessionView>) {
+        self.push(Item::State(view.clone()));
     }
 
     /// Does something once everything queued before it was handed over.
@@ -140,6 +154,22 @@ impl Outbox {
                 Item::Run(act) => act(),
                 Item::Update(view, update) => {
                     if let Some(update) = view.wire(update) {
+                        self.hand_over(&send, update, &mut n_sent).await;
+                    }
+                }
+                Item::Replay(view, records) => {
+                    view.begin_replay().await;
+                    for record in records {
+                        for update in view.present_replayed(&record).await {
+                            self.hand_over(&send, update, &mut n_sent).await;
+                        }
+                    }
+                    for update in view.end_replay().await {
+                        self.hand_over(&send, update, &mut n_sent).await;
+                    }
+                }
+                Item::State(view) => {
+                    for update in view.present_state().await {
                         self.hand_over(&send, update, &mut n_sent).await;
                     }
                 }

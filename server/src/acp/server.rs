@@ -6,6 +6,7 @@ use super::client_file_system::ClientFileSystem;
 use super::client_questions::ClientQuestions;
 use super::client_shell::ClientShell;
 use super::outbox::Outbox;
+use super::stored::Doors;
 use super::view::{FindTool, SessionView, ViewObserver, ViewParts, card_of};
 use crate::config::{Config, Loaded, Paths, ShellBackend, process_environment};
 use agent::commands::COMMANDS;
@@ -73,6 +74,7 @@ pub struct Server {
     outbox: Outbox,
     client: OnceLock<(ClientProfile, ClientLink)>,
     sessions: Mutex<HashMap<SessionId, Arc<OpenSession>>>,
+    pub(super) doors: Doors,
 }
 
 /// A session and its view.
@@ -81,7 +83,7 @@ pub struct OpenSession {
     pub session: Arc<Session>,
     /// What its client sees.
     pub view: Arc<SessionView>,
-    /// What the user must be told about the folder's configuration, once.
+    /// What the user must be told about the session and its folder's configuration, once.
     pub told: Vec<String>,
     clock: Arc<dyn Clock>,
     outbox: Outbox,
@@ -98,7 +100,7 @@ impl OpenSession {
 impl Server {
     /// A server without sessions.
     pub fn new(parts: ServerParts, outbox: Outbox) -> Self {
-        Self { parts, outbox, client: OnceLock::new(), sessions: Mutex::default() }
+        Self { parts, outbox, client: OnceLock::new(), sessions: Mutex::default(), doors: Doors::default() }
     }
 
     /// What every session shares.
@@ -174,10 +176,7 @@ impl Server {
             delegation_depth: 0,
         };
         let log = self.parts.store.create(header.clone()).await?;
-        let id = header.id.clone();
-        let open = self.open(header, log, Vec::new());
-        self.lock().insert(id, open.clone());
-        Ok(open)
+        Ok(self.open(header, log, Vec::new(), Vec::new()))
     }
 
     /// Ends every session, all at once.
@@ -186,14 +185,18 @@ impl Server {
         futures::future::join_all(sessions.iter().map(|open| open.session.close())).await;
     }
 
-    fn open(
+    /// Opens a session over its log and its records; `told` is what the user must know about it.
+    pub(super) fn open(
         &self,
         header: SessionHeader,
         log: Arc<dyn services::session_store::SessionLog>,
         records: Vec<protocol::event::Record>,
+        mut told: Vec<String>,
     ) -> Arc<OpenSession> {
         let parts = &self.parts;
-        let (config, told) = self.workspace_config(&header.cwd);
+        let id = header.id.clone();
+        let (config, ignored) = self.workspace_config(&header.cwd);
+        told.extend(ignored);
         let default_mode = config.session.mode;
         let (preset, plan) = SessionState::initial_mode(default_mode);
         let mut roots = vec![header.cwd.clone()];
@@ -214,16 +217,18 @@ impl Server {
             let pipeline = parts.pipeline.clone();
             Arc::new(move |name| pipeline.registry().get(name, None, None))
         };
-        let view = SessionView::new(ViewParts {
+        let parts_of_view = ViewParts {
             session_id: header.id.clone(),
             context: context.clone(),
             display_terminals: profile.display_terminals,
             find_tool: find_tool.clone(),
             blobs: log.blobs(),
             models: parts.models.clone(),
+            attachments: parts.attachments.clone(),
             initial: SessionState::new(preset, plan),
             outbox: self.outbox.clone(),
-        });
+        };
+        let view = SessionView::new(parts_of_view, &records);
 
         let local_files = Arc::new(LocalFileSystem::new(header.cwd.clone()));
         let local_shell = parts.local_shell.clone();
@@ -235,6 +240,7 @@ impl Server {
                 approval: Arc::new(super::client_approval::NoApproval),
                 questions: None,
                 search: Arc::new(LocalSearch::default()),
+                language_servers: None,
                 spill: parts.spill.clone(),
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
@@ -271,6 +277,7 @@ impl Server {
                     })
                 }))),
                 search: Arc::new(LocalSearch::default()),
+                language_servers: None,
                 spill: parts.spill.clone(),
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
@@ -299,6 +306,7 @@ impl Server {
         });
         // Set once, right here: the questions' stop cannot run before the session does.
         let _ = stop.set(Arc::downgrade(&session));
+        self.lock().insert(id, open.clone());
         open
     }
 

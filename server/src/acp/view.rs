@@ -1,7 +1,10 @@
 //! One session as its client sees it: events and live updates to wire values, through the presenters.
 //!
 //! Runs in the outbox's task, in log order. Keeps what presenting needs between events: the calls that are shown, the
-//! folded state, the tails of commands that are shown as text.
+//! folded state, the message that streams, the tails of commands that are shown as text.
+//!
+//! A load tells the log again on the same road ([`SessionView::begin_replay`] and what follows it): the conversation and
+//! the plan in their places, the mode, the title and the usage once at its end, since only the last of them counts.
 
 use super::config_options::config_options;
 use super::outbox::Outbox;
@@ -11,20 +14,24 @@ use agent_client_protocol::v1::schema::{
     ConfigOptionUpdate, SessionId as WireSessionId, SessionNotification, SessionUpdate,
 };
 use async_trait::async_trait;
+use base64::Engine;
 use pipeline::tool::Tool;
 use presenters::{
     CallView, PresentContext, ResultContext, Showing, TerminalStyle, WholeText, call_in_progress, fallback_card,
-    present_call, present_event, present_mode, present_reasoning, present_result, present_text, present_usage,
-    terminal_attached, terminal_exited, terminal_output, terminal_text,
+    present_call, present_event, present_mode, present_reasoning, present_result, present_text, present_title,
+    present_usage, terminal_attached, terminal_exited, terminal_output, terminal_text,
 };
 use protocol::card::{CallCard, ExitState, ResultCard};
+use protocol::content::ContentBlock;
 use protocol::event::{Record, SessionEvent, TurnEndReason};
 use protocol::id::{CallId, MessageId, SessionId, TerminalId};
 use protocol::live::LiveUpdate;
 use protocol::tool::{DurableResult, parse_arguments};
 use serde_json::Value;
+use services::attachments::Attachments;
 use services::model::Models;
 use services::session_store::Blobs;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -54,6 +61,8 @@ pub struct ViewParts {
     pub blobs: Arc<dyn Blobs>,
     /// Models to choose from.
     pub models: Arc<dyn Models>,
+    /// Images of prompts and results.
+    pub attachments: Arc<dyn Attachments>,
     /// The fold of an empty log.
     pub initial: SessionState,
     /// Where this view's updates go.
@@ -65,12 +74,20 @@ pub struct SessionView {
     parts: ViewParts,
     /// Itself, to put later updates into the outbox.
     this: Weak<SessionView>,
+    /// How things look when they are told again.
+    replay: PresentContext,
     shown: Mutex<Shown>,
 }
 
 struct Shown {
     state: SessionState,
     calls: HashMap<CallId, ShownCall>,
+    /// What was shown of the model's message that is not logged yet, in order.
+    streaming: Vec<LiveUpdate>,
+    /// A command told again whose end decides how it is shown.
+    command: Option<SessionEvent>,
+    /// While the log is told again: what was known of the calls that run.
+    running: HashMap<CallId, ShownCall>,
 }
 
 /// A call that is shown and not yet ended.
@@ -80,6 +97,8 @@ struct ShownCall {
     card: CallCard,
     /// Whether a question replaced its content.
     asked: bool,
+    /// Whether its body was entered.
+    started: bool,
     terminal: Option<TerminalId>,
     /// What it was shown to end with, before its result was logged.
     settled: Option<DurableResult>,
@@ -96,18 +115,75 @@ struct TextTail {
 }
 
 impl SessionView {
-    /// A view that has shown nothing yet.
-    pub fn new(parts: ViewParts) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
-            this: this.clone(),
-            shown: Mutex::new(Shown { state: parts.initial.clone(), calls: HashMap::new() }),
-            parts,
-        })
+    /// A view of a session with these records, of which nothing was shown yet.
+    pub fn new(parts: ViewParts, records: &[Record]) -> Arc<Self> {
+        let mut state = parts.initial.clone();
+        for record in records {
+            follow(&mut state, &record.event);
+        }
+        let shown = Shown {
+            state,
+            calls: HashMap::new(),
+            streaming: Vec::new(),
+            command: None,
+            running: HashMap::new(),
+        };
+        let mut replay = parts.context.clone();
+        if parts.display_terminals {
+            // The client's own terminals are gone; those it only displays can be filled again.
+            replay.terminals = TerminalStyle::Display;
+        }
+        Arc::new_cyclic(|this| Self { this: this.clone(), replay, shown: Mutex::new(shown), parts })
     }
 
     /// Wire values of a logged event that happens now.
     pub async fn present_event(&self, record: &Record) -> Vec<Value> {
-        self.wire_all(self.updates(record, Showing::Live).await)
+        let mut shown = self.shown.lock().await;
+        let updates = self.updates(&mut shown, record, Showing::Live).await;
+        drop(shown);
+        self.wire_all(updates)
+    }
+
+    /// The log is told again from its start.
+    pub async fn begin_replay(&self) {
+        let mut shown = self.shown.lock().await;
+        shown.state = self.parts.initial.clone();
+        shown.running = std::mem::take(&mut shown.calls);
+        shown.command = None;
+    }
+
+    /// Wire values of a logged event that is told again.
+    pub async fn present_replayed(&self, record: &Record) -> Vec<Value> {
+        let mut shown = self.shown.lock().await;
+        let updates = self.updates(&mut shown, record, Showing::Replay).await;
+        drop(shown);
+        self.wire_all(updates)
+    }
+
+    /// Everything logged was told: wire values of what is not in the log yet, and of what counts now.
+    pub async fn end_replay(&self) -> Vec<Value> {
+        let mut shown = self.shown.lock().await;
+        shown.running.clear();
+        let mut updates: Vec<SessionUpdate> = shown.streaming.iter().filter_map(present_stream).collect();
+        for (call_id, call) in &shown.calls {
+            updates.extend(self.running_call(call_id, call).await);
+        }
+        updates.push(present_mode(shown.state.mode()));
+        updates.extend(self.present(&shown.state));
+        drop(shown);
+        self.wire_all(updates)
+    }
+
+    /// Wire values of the title, the plan and the usage, for a client that is not told the log.
+    pub async fn present_state(&self) -> Vec<Value> {
+        let shown = self.shown.lock().await;
+        let mut updates = self.present(&shown.state);
+        if let Some(todos) = &shown.state.todos {
+            let event = SessionEvent::TodoWrite { todos: todos.clone() };
+            updates.extend(present_event(&self.parts.context, &event, Showing::Live));
+        }
+        drop(shown);
+        self.wire_all(updates)
     }
 
     /// Wire values of a live update.
@@ -131,42 +207,24 @@ impl SessionView {
         }
     }
 
-    /// The card of a call.
-    pub fn card_of(&self, name: &str, arguments: &Value) -> CallCard {
-        card_of(&self.parts.find_tool, name, arguments)
-    }
-
     fn wire_all(&self, updates: Vec<SessionUpdate>) -> Vec<Value> {
         updates.into_iter().filter_map(|update| self.wire(update)).collect()
     }
 
-    async fn updates(&self, record: &Record, showing: Showing) -> Vec<SessionUpdate> {
-        let mut shown = self.shown.lock().await;
-        let before = shown.state.clone();
-        shown.state.apply(&record.event);
-        let ctx = self.parts.context.clone();
-        let ctx = if showing == Showing::Replay && self.parts.display_terminals {
-            PresentContext { terminals: TerminalStyle::Display, ..ctx }
-        } else {
-            ctx
-        };
+    async fn updates(&self, shown: &mut Shown, record: &Record, showing: Showing) -> Vec<SessionUpdate> {
+        let live = showing == Showing::Live;
+        let ctx = if live { &self.parts.context } else { &self.replay };
+        let (mode, had_plan) = (shown.state.mode(), shown.state.todos.is_some());
+        let chosen = matches!(record.event, SessionEvent::RequestContext { .. }).then(|| self.chosen(&shown.state));
+        follow(&mut shown.state, &record.event);
         match &record.event {
             SessionEvent::ToolCall { call_id, name, arguments, .. } => {
-                let arguments = parse_arguments(arguments);
-                let card = self.card_of(name, &arguments);
-                let update = present_call(&ctx, &CallView { call_id, name, arguments: &arguments, card: &card });
-                shown.calls.insert(
-                    call_id.clone(),
-                    ShownCall {
-                        name: name.clone(),
-                        arguments,
-                        card,
-                        asked: false,
-                        terminal: None,
-                        settled: None,
-                        text: TextTail::default(),
-                    },
-                );
+                let call = match shown.running.remove(call_id) {
+                    Some(call) => call,
+                    None => ShownCall::new(name, parse_arguments(arguments), &self.parts.find_tool),
+                };
+                let update = present_call(ctx, &call.view(call_id));
+                shown.calls.insert(call_id.clone(), call);
                 vec![update]
             }
             SessionEvent::ApprovalAsked { call_id, .. } => {
@@ -183,56 +241,79 @@ impl SessionView {
                     meta: meta.clone(),
                 };
                 match shown.calls.remove(&message.call_id) {
-                    Some(call) if call.settled.as_ref() == Some(&result) => Vec::new(),
-                    Some(call) => vec![self.result(&ctx, &message.call_id, &call, &result).await],
+                    // A policy may have replaced what the model reads; how the call ended was shown when its body did.
+                    Some(call)
+                        if live && call.settled.as_ref().is_some_and(|shown| shown.error == result.error) =>
+                    {
+                        Vec::new()
+                    }
+                    Some(call) => vec![self.result(ctx, &message.call_id, &call, &result).await],
                     // A result that replaces earlier history is no execution.
                     None => Vec::new(),
                 }
             }
             SessionEvent::PlanMode { .. } | SessionEvent::PermissionPreset { .. } => {
-                if shown.state.mode() == before.mode() {
-                    Vec::new()
-                } else {
+                if live && shown.state.mode() != mode {
                     vec![present_mode(shown.state.mode()), self.config_update(&shown.state)]
+                } else {
+                    Vec::new()
                 }
             }
-            SessionEvent::RequestContext { .. }
-                if self.chosen(&shown.state) != self.chosen(&before) =>
-            {
+            SessionEvent::RequestContext { .. } if live && chosen != Some(self.chosen(&shown.state)) => {
                 vec![self.config_update(&shown.state)]
             }
-            SessionEvent::TurnStart { .. } if before.todos.is_some() => {
-                present_event(&ctx, &SessionEvent::TodoWrite { todos: Vec::new() }, showing)
+            SessionEvent::Title { .. } if !live => Vec::new(),
+            SessionEvent::TurnStart { .. } if had_plan => {
+                present_event(ctx, &SessionEvent::TodoWrite { todos: Vec::new() }, showing)
             }
-            SessionEvent::TurnEnd { reason, .. } => {
-                let mut updates = Vec::new();
-                if let (Showing::Replay, TurnEndReason::Error { message, .. }) = (showing, reason) {
-                    let id = MessageId::new(format!("end_{}", record.seq));
-                    updates.push(present_text(&id, &format!("The turn failed: {message}")));
-                }
-                updates.extend(self.usage(&ctx, &shown.state));
-                updates
+            SessionEvent::TurnEnd { .. } if live => {
+                shown.streaming.clear();
+                self.usage(&shown.state).into_iter().collect()
+            }
+            // Live it was the answer to the prompt that said so.
+            SessionEvent::TurnEnd { reason: TurnEndReason::Error { message, .. }, .. } => {
+                let id = MessageId::new(format!("end_{}", record.seq));
+                vec![present_text(&id, &format!("The turn failed: {message}"))]
             }
             SessionEvent::LlmRetry { attempt, delay_ms, message, .. } => {
                 let id = MessageId::new(format!("retry_{}", record.seq));
                 let text = format!("{message}\nTrying again in {:.1} s (retry {attempt}).\n", as_seconds(*delay_ms));
                 vec![present_reasoning(&id, &text)]
             }
-            event => present_event(&ctx, event, showing),
+            // The message that follows tells what was typed; only a command that ends here is told by itself.
+            event @ SessionEvent::CommandRun { .. } if !live => {
+                shown.command = Some(event.clone());
+                Vec::new()
+            }
+            event @ SessionEvent::CommandDone { text, .. } if !live => {
+                let line = shown.command.take().filter(|_| !text.is_empty());
+                let line = line.iter().flat_map(|line| present_event(ctx, line, showing));
+                line.chain(present_event(ctx, event, showing)).collect()
+            }
+            event @ SessionEvent::UserMessage { message } if !live => {
+                let ctx = self.with_images(ctx, &message.content).await;
+                present_event(&ctx, event, showing)
+            }
+            SessionEvent::AssistantMessage { .. } if live => {
+                shown.streaming.clear();
+                Vec::new()
+            }
+            event => present_event(ctx, event, showing),
         }
     }
 
     async fn live_updates(&self, shown: &mut Shown, update: &LiveUpdate) -> Vec<SessionUpdate> {
         let ctx = &self.parts.context;
         match update {
-            LiveUpdate::Text { message_id, delta } => vec![present_text(message_id, delta)],
-            LiveUpdate::Reasoning { message_id, delta } => vec![present_reasoning(message_id, delta)],
-            LiveUpdate::CallStarted { call_id } => shown
-                .calls
-                .get(call_id)
-                .map(|call| call_in_progress(ctx, &call.view(call_id), call.asked))
-                .into_iter()
-                .collect(),
+            LiveUpdate::Text { .. } | LiveUpdate::Reasoning { .. } => {
+                remember(&mut shown.streaming, update);
+                present_stream(update).into_iter().collect()
+            }
+            LiveUpdate::CallStarted { call_id } => {
+                let Some(call) = shown.calls.get_mut(call_id) else { return Vec::new() };
+                call.started = true;
+                vec![call_in_progress(ctx, &call.view(call_id), call.asked)]
+            }
             LiveUpdate::CallSettled { call_id, result } => {
                 let Some(call) = shown.calls.get_mut(call_id) else { return Vec::new() };
                 let update = self.result(ctx, call_id, call, result).await;
@@ -312,7 +393,36 @@ impl SessionView {
             _ => None,
         };
         let shown = ResultContext { terminal: call.terminal.clone(), whole_file };
-        present_result(ctx, &call.view(call_id), result, card.as_ref(), &shown)
+        let ctx = self.with_images(ctx, &result.content).await;
+        present_result(&ctx, &call.view(call_id), result, card.as_ref(), &shown)
+    }
+
+    /// A call that runs while the log is told again, as far as it got.
+    async fn running_call(&self, call_id: &CallId, call: &ShownCall) -> Vec<SessionUpdate> {
+        let ctx = &self.parts.context;
+        if let Some(result) = &call.settled {
+            return vec![self.result(&self.replay, call_id, call, result).await];
+        }
+        let started = call.started.then(|| call_in_progress(ctx, &call.view(call_id), false));
+        let terminal = call.terminal.as_ref().filter(|_| ctx.terminals == TerminalStyle::Client);
+        let terminal = terminal.map(|terminal_id| terminal_attached(ctx, &call.view(call_id), terminal_id));
+        started.into_iter().chain(terminal).collect()
+    }
+
+    /// The context with the images of this content fetched; one that is lost is named in words.
+    async fn with_images<'a>(&self, ctx: &'a PresentContext, content: &[ContentBlock]) -> Cow<'a, PresentContext> {
+        let mut ctx = Cow::Borrowed(ctx);
+        for block in content {
+            let ContentBlock::Image { attachment } = block else { continue };
+            match self.parts.attachments.load(&attachment.attachment_id).await {
+                Ok(bytes) => {
+                    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+                    ctx.to_mut().images.insert(attachment.attachment_id.clone(), data);
+                }
+                Err(error) => tracing::debug!(id = %attachment.attachment_id, %error, "an image is not shown"),
+            }
+        }
+        ctx
     }
 
     /// Both sides of a change, when both are still kept and neither is too large.
@@ -341,14 +451,34 @@ impl SessionView {
         SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options))
     }
 
-    fn usage(&self, ctx: &PresentContext, state: &SessionState) -> Option<SessionUpdate> {
+    /// The title, and the usage unless a turn runs, which will end with it.
+    fn present(&self, state: &SessionState) -> Vec<SessionUpdate> {
+        let title = state.title.as_ref().map(|(title, _)| present_title(title));
+        let usage = if state.turn_open { None } else { self.usage(state) };
+        title.into_iter().chain(usage).collect()
+    }
+
+    fn usage(&self, state: &SessionState) -> Option<SessionUpdate> {
         let usage = state.usage?;
         let info = self.parts.models.info(&self.chosen(state).0);
-        present_usage(ctx, usage.context_tokens(), info.context_window, None)
+        present_usage(&self.parts.context, usage.context_tokens(), info.context_window, None)
     }
 }
 
 impl ShownCall {
+    fn new(name: &str, arguments: Value, find_tool: &FindTool) -> Self {
+        Self {
+            name: name.to_owned(),
+            card: card_of(find_tool, name, &arguments),
+            arguments,
+            asked: false,
+            started: false,
+            terminal: None,
+            settled: None,
+            text: TextTail::default(),
+        }
+    }
+
     fn view<'a>(&'a self, call_id: &'a CallId) -> CallView<'a> {
         CallView { call_id, name: &self.name, arguments: &self.arguments, card: &self.card }
     }
@@ -363,6 +493,34 @@ impl TextTail {
             self.tail.drain(..cut);
             self.omitted_bytes += cut as u64;
         }
+    }
+}
+
+/// Takes an event into account. Prompts and tool lists are of no use to a view, and large.
+fn follow(state: &mut SessionState, event: &SessionEvent) {
+    if !matches!(event, SessionEvent::RequestHeader { .. }) {
+        state.apply(event);
+    }
+}
+
+/// More of a model's message as a wire value.
+fn present_stream(update: &LiveUpdate) -> Option<SessionUpdate> {
+    match update {
+        LiveUpdate::Text { message_id, delta } => Some(present_text(message_id, delta)),
+        LiveUpdate::Reasoning { message_id, delta } => Some(present_reasoning(message_id, delta)),
+        _ => None,
+    }
+}
+
+/// Adds more of a model's message to what was shown of it.
+fn remember(streaming: &mut Vec<LiveUpdate>, update: &LiveUpdate) {
+    match (streaming.last_mut(), update) {
+        (Some(LiveUpdate::Text { message_id, delta }), LiveUpdate::Text { message_id: same, delta: more })
+        | (
+            Some(LiveUpdate::Reasoning { message_id, delta }),
+            LiveUpdate::Reasoning { message_id: same, delta: more },
+        ) if message_id == same => delta.push_str(more),
+        _ => streaming.push(update.clone()),
     }
 }
 
