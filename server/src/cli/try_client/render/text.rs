@@ -183,8 +183,8 @@ pub fn added<'a>(shown: &str, snapshot: &'a str) -> Option<&'a str> {
         return Some(rest.strip_prefix('\n').unwrap_or(rest));
     }
     // The longest tail: where the beginning of the snapshot is the end of what was shown.
-    let tails = shown.rmatch_indices('\n').map(|(at, _)| &shown[at + 1..]);
-    if let Some(tail) = tails.filter(|tail| starts_with_lines(snapshot, tail)).last() {
+    let mut tails = shown.match_indices('\n').map(|(at, _)| &shown[at + 1..]);
+    if let Some(tail) = tails.find(|tail| starts_with_lines(snapshot, tail)) {
         let rest = &snapshot[tail.len()..];
         return Some(rest.strip_prefix('\n').unwrap_or(rest));
     }
