@@ -12,6 +12,7 @@ use pipeline::registry::{Registration, Registry};
 use pipeline::run::Pipeline;
 use provider_llm::{LlmConfig, LlmModels};
 use provider_local::{LocalAttachments, LocalShell, LocalSpill, SystemClock};
+use provider_mcp::LocalMcpServers;
 use provider_sandbox::ExecSandbox;
 use provider_store::JsonlSessionStore;
 use services::clock::Clock;
@@ -40,6 +41,8 @@ pub fn server_parts() -> anyhow::Result<ServerParts> {
         models: models(&config, &paths, attachments.clone()),
         pipeline: Arc::new(pipeline(&config, &*sandbox)?),
         spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
+        mcp_servers: Arc::new(LocalMcpServers),
+        web: None,
         credentials: Arc::new(StoredKeys(paths.credentials_file())),
         local_shell: Arc::new(LocalShell::new(sandbox.clone())),
         sandbox,

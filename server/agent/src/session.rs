@@ -8,7 +8,9 @@ use crate::turn::Turn;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pipeline::context::SessionScope;
+use pipeline::registry::ScopeKey;
 use pipeline::schedule::Pipeline;
+use pipeline::source::ToolSource;
 use protocol::content::ContentBlock;
 use protocol::event::{AbortCause, Record, SessionEvent, SessionHeader, TitleSource, TurnEndReason};
 use protocol::id::MessageId;
@@ -42,6 +44,10 @@ pub struct SessionParts {
     pub models: Arc<dyn Models>,
     /// Tools and policies.
     pub pipeline: Arc<Pipeline>,
+    /// Whose tools and policies its calls have; `None` is the deployment's.
+    pub scope: Option<ScopeKey>,
+    /// Tools that come and go while it lives; ended with it.
+    pub tool_source: Option<Arc<dyn ToolSource>>,
     /// Who shows it.
     pub observer: Arc<dyn Observer>,
     /// Mode of a new session.
@@ -79,6 +85,8 @@ pub(crate) struct Shared {
     pub scope: SessionScope,
     pub models: Arc<dyn Models>,
     pub pipeline: Arc<Pipeline>,
+    pub tools: Option<ScopeKey>,
+    pub tool_source: Option<Arc<dyn ToolSource>>,
     pub instructions_file: Option<PathBuf>,
     pub max_turn_requests: Option<u64>,
     /// Whether the log held anything when the session was opened and no request was made since.
@@ -134,6 +142,8 @@ impl Session {
             core,
             models: parts.models,
             pipeline: parts.pipeline,
+            tools: parts.scope,
+            tool_source: parts.tool_source,
             instructions_file: parts.instructions_file,
             max_turn_requests: parts.max_turn_requests,
             resumed: AtomicBool::new(resumed),
@@ -247,11 +257,19 @@ impl Session {
     pub async fn close(&self) {
         self.token.cancel();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(task) = task
-            && let Err(error) = task.await
-        {
-            tracing::error!(%error, "the task of a session failed");
-        }
+        let turn = async {
+            if let Some(task) = task
+                && let Err(error) = task.await
+            {
+                tracing::error!(%error, "the task of a session failed");
+            }
+        };
+        let tools = async {
+            if let Some(source) = &self.shared.tool_source {
+                source.close().await;
+            }
+        };
+        futures::join!(turn, tools);
         self.shared.core.release();
     }
 }

@@ -67,6 +67,7 @@ impl<'a> Turn<'a> {
     /// One step; `Some` ends the turn.
     async fn step(&self, id: StepId, attempts: &mut u32) -> Result<Option<TurnEndReason>, StoreError> {
         let core = &self.shared.core;
+        self.refresh_tools().await?;
         let tool_set = match self.admit().await {
             Ok(tool_set) => tool_set,
             Err(ResolveError::Cancelled) => return Ok(Some(aborted())),
@@ -111,6 +112,21 @@ impl<'a> Turn<'a> {
         ended
     }
 
+    /// Brings tools that come and go up to date; what went wrong with them is said to user and model.
+    async fn refresh_tools(&self) -> Result<(), StoreError> {
+        let Some(source) = &self.shared.tool_source else { return Ok(()) };
+        let told = tokio::select! {
+            told = source.refresh() => told,
+            () = self.cancel.cancelled() => return Ok(()),
+        };
+        for text in told {
+            let message_id = MessageId::new(format!("msg_{}", self.shared.core.clock().fresh_id()));
+            self.shared.core.append(SessionEvent::Notice { text: format!("{text}\n\n"), message_id })?;
+            self.inject("mcp", ContextForm::Notice, &text)?;
+        }
+        Ok(())
+    }
+
     /// The tools of one step: conditions are asked once, and the answer holds for the whole step.
     async fn admit(&self) -> Result<Arc<ResolvedToolSet>, ResolveError> {
         let (model, effort) = self.shared.core.model();
@@ -120,7 +136,7 @@ impl<'a> Turn<'a> {
             effort,
             cancel: self.cancel.clone(),
         };
-        self.shared.pipeline.registry().resolve(None, &context).await
+        self.shared.pipeline.registry().resolve(self.shared.tools, &context).await
     }
 
     async fn run_calls(
@@ -134,6 +150,7 @@ impl<'a> Turn<'a> {
             turn: id.turn,
             step: id.step,
             cancel: self.cancel.clone(),
+            scope: self.shared.tools,
             tool_set: Some(tool_set),
             ..Batch::default()
         };
@@ -235,8 +252,8 @@ impl<'a> Turn<'a> {
         let shared = self.shared;
         let core = &shared.core;
         let registry = shared.pipeline.registry();
-        let tools = registry.definitions(None, Some(tool_set));
-        let schemas = match registry.schemas(None, Some(tool_set)) {
+        let tools = registry.definitions(shared.tools, Some(tool_set));
+        let schemas = match registry.schemas(shared.tools, Some(tool_set)) {
             Ok(schemas) => schemas,
             Err(failure) => return Ok(Err(failure)),
         };

@@ -146,6 +146,8 @@ impl Fixture {
         let models = Arc::new(ScriptedModels { answers: Mutex::new(answers.into()), ..Default::default() });
         let log = Arc::<MemoryLog>::default();
         let session = Session::open(SessionParts {
+            scope: None,
+            tool_source: None,
             header: SessionHeader {
                 version: LOG_VERSION,
                 id: SessionId::new("s"),

@@ -21,6 +21,7 @@ pub mod policy;
 pub mod registry;
 pub mod run;
 pub mod schedule;
+pub mod source;
 #[cfg(test)]
 mod tests;
 pub mod tool;

@@ -13,12 +13,16 @@ pub mod clock;
 pub mod fake;
 pub mod file_search;
 pub mod file_system;
+pub mod jobs;
+pub mod language_servers;
+pub mod mcp_servers;
 pub mod model;
 pub mod questions;
 pub mod sandbox;
 pub mod session_store;
 pub mod shell;
 pub mod spill;
+pub mod web;
 
 use std::sync::Arc;
 
@@ -29,6 +33,8 @@ pub struct Services {
     pub files: Arc<dyn file_system::FileSystem>,
     /// Searching the tree, always on the disk.
     pub search: Arc<dyn file_search::FileSearch>,
+    /// Language servers; `None` where nothing starts any.
+    pub language_servers: Option<Arc<dyn language_servers::LanguageServers>>,
     /// Commands, in the client's terminal or ours.
     pub shell: Arc<dyn shell::Shell>,
     /// The person who allows or refuses.
@@ -41,6 +47,10 @@ pub struct Services {
     pub attachments: Arc<dyn attachments::Attachments>,
     /// Full texts of changed files, kept beside the session's log.
     pub blobs: Arc<dyn session_store::Blobs>,
+    /// Pages and searches; `None` where there is no web.
+    pub web: Option<Arc<dyn web::Web>>,
+    /// Background jobs; `None` where nothing can go on after its call. The session that opens fills it in.
+    pub jobs: Option<Arc<dyn jobs::Jobs>>,
     /// Time.
     pub clock: Arc<dyn clock::Clock>,
 }

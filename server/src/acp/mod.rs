@@ -18,6 +18,7 @@ mod client_testing;
 mod config_options;
 mod error;
 mod handlers;
+mod mcp;
 mod outbox;
 mod prompt_content;
 mod quirks;

@@ -5,6 +5,7 @@ use super::client_approval::ClientApproval;
 use super::client_file_system::ClientFileSystem;
 use super::client_questions::ClientQuestions;
 use super::client_shell::ClientShell;
+use super::mcp::{specs_of_client, specs_of_config};
 use super::outbox::Outbox;
 use super::stored::Doors;
 use super::view::{FindTool, SessionView, ViewObserver, ViewParts, card_of};
@@ -13,6 +14,7 @@ use agent::commands::COMMANDS;
 use agent::session::{Session, SessionParts};
 use agent::state::SessionState;
 use agent_client_protocol::v1::schema::{McpServer, SessionId as WireSessionId, SessionUpdate};
+use pipeline::registry::Scope;
 use pipeline::schedule::Pipeline;
 use presenters::commands::{SlashCommand, present_commands};
 use presenters::{PresentContext, TerminalStyle};
@@ -22,14 +24,17 @@ use provider_local::{LocalFileSystem, LocalSearch};
 use services::Services;
 use services::attachments::Attachments;
 use services::clock::Clock;
+use services::mcp_servers::{McpServerSpec, McpServers, McpSession};
 use services::model::Models;
 use services::session_store::{SessionStore, StoreError};
 use services::sandbox::Sandbox;
 use services::shell::Shell;
 use services::spill::Spill;
+use services::web::Web;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tools::mcp::McpTools;
 
 /// Stored keys, as far as the connection touches them.
 pub trait Credentials: Send + Sync {
@@ -56,6 +61,10 @@ pub struct ServerParts {
     pub spill: Arc<dyn Spill>,
     /// Where images go.
     pub attachments: Arc<dyn Attachments>,
+    /// Servers with tools of their own.
+    pub mcp_servers: Arc<dyn McpServers>,
+    /// Pages and searches.
+    pub web: Option<Arc<dyn Web>>,
     /// Stored keys.
     pub credentials: Arc<dyn Credentials>,
     /// Commands as our own children.
@@ -85,11 +94,23 @@ pub struct OpenSession {
     pub view: Arc<SessionView>,
     /// What the user must be told about the session and its folder's configuration, once.
     pub told: Vec<String>,
+    mcp: Arc<dyn McpSession>,
+    /// Servers of the configuration; those of the client come before them.
+    configured_mcp: Vec<McpServerSpec>,
+    /// The session's own tools are registered in it.
+    _scope: Scope,
     clock: Arc<dyn Clock>,
     outbox: Outbox,
 }
 
 impl OpenSession {
+    /// Starts to connect the client's MCP servers and those of the configuration that have other names. Returns at once;
+    /// servers that are known already stay as they are.
+    pub fn connect_mcp(&self, servers: &[McpServer]) {
+        self.mcp.connect(specs_of_client(servers));
+        self.mcp.connect(self.configured_mcp.clone());
+    }
+
     /// Tells the user something, outside any turn. Shown, not logged: it concerns this connection alone.
     pub fn tell(&self, text: &str) {
         let id = MessageId::new(format!("msg_{}", self.clock.fresh_id()));
@@ -213,9 +234,14 @@ impl Server {
             quirks: profile.quirks,
             ..PresentContext::default()
         };
+        let scope = parts.pipeline.registry().open_scope(None);
+        let key = Some(scope.key());
+        let mcp = parts.mcp_servers.open(header.cwd.clone());
+        let disabled = config.tools.disable.iter().cloned().collect();
+        let mcp_tools = McpTools::new(mcp.clone(), parts.pipeline.registry().clone(), scope.key(), disabled);
         let find_tool: FindTool = {
             let pipeline = parts.pipeline.clone();
-            Arc::new(move |name| pipeline.registry().get(name, None, None))
+            Arc::new(move |name| pipeline.registry().get(name, key, None))
         };
         let parts_of_view = ViewParts {
             session_id: header.id.clone(),
@@ -244,6 +270,7 @@ impl Server {
                 spill: parts.spill.clone(),
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
+                web: parts.web.clone(),
                 clock: parts.clock.clone(),
             },
             Some(link) => Services {
@@ -281,6 +308,7 @@ impl Server {
                 spill: parts.spill.clone(),
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
+                web: parts.web.clone(),
                 clock: parts.clock.clone(),
             },
         };
@@ -291,6 +319,8 @@ impl Server {
             services,
             models: parts.models.clone(),
             pipeline: parts.pipeline.clone(),
+            scope: key,
+            tool_source: Some(Arc::new(mcp_tools)),
             observer: Arc::new(ViewObserver(view.clone())),
             default_mode,
             network: config.sandbox.network,
@@ -301,6 +331,9 @@ impl Server {
             session: session.clone(),
             view,
             told,
+            mcp,
+            configured_mcp: specs_of_config(&config),
+            _scope: scope,
             clock: parts.clock.clone(),
             outbox: self.outbox.clone(),
         });
@@ -322,15 +355,5 @@ impl Server {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<OpenSession>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The name a client gave an MCP server.
-pub fn mcp_server_name(server: &McpServer) -> String {
-    match server {
-        McpServer::Http(server) => server.name.clone(),
-        McpServer::Sse(server) => server.name.clone(),
-        McpServer::Stdio(server) => server.name.clone(),
-        _ => "unnamed".to_owned(),
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod ask;
 pub mod files;
+pub mod mcp;
 pub mod plan;
 pub mod search;
 pub mod shell;

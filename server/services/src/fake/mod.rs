@@ -5,17 +5,25 @@
 
 mod clock;
 mod files;
+mod jobs;
+mod language_servers;
+mod mcp;
 mod people;
 mod search;
 mod shell;
 mod stores;
+mod web;
 
 pub use clock::FakeClock;
 pub use files::FakeFiles;
+pub use jobs::{FakeJobs, FakeOutput};
+pub use language_servers::FakeLanguageServers;
+pub use mcp::FakeMcp;
 pub use people::{FakeApproval, FakeQuestions};
 pub use search::FakeSearch;
 pub use shell::{FakeShell, shell_outcome};
 pub use stores::{FakeAttachments, FakeBlobs, FakeSpill};
+pub use web::FakeWeb;
 
 use crate::Services;
 use std::collections::VecDeque;
@@ -28,6 +36,8 @@ pub struct World {
     pub files: Arc<FakeFiles>,
     /// Scripted results of searches.
     pub search: Arc<FakeSearch>,
+    /// Scripted answers of language servers.
+    pub language_servers: Arc<FakeLanguageServers>,
     /// Scripted outcomes of commands.
     pub shell: Arc<FakeShell>,
     /// Scripted answers to permission questions.
@@ -40,6 +50,10 @@ pub struct World {
     pub attachments: Arc<FakeAttachments>,
     /// Stored texts.
     pub blobs: Arc<FakeBlobs>,
+    /// Scripted pages and searches.
+    pub web: Arc<FakeWeb>,
+    /// Background jobs, which run when a test runs them.
+    pub jobs: Arc<FakeJobs>,
     /// Time, which stands still until it is moved.
     pub clock: Arc<FakeClock>,
 }
@@ -62,12 +76,15 @@ impl World {
         Services {
             files: self.files.clone(),
             search: self.search.clone(),
+            language_servers: Some(self.language_servers.clone()),
             shell: self.shell.clone(),
             approval: self.approval.clone(),
             questions: Some(self.questions.clone()),
             spill: self.spill.clone(),
             attachments: self.attachments.clone(),
             blobs: self.blobs.clone(),
+            web: Some(self.web.clone()),
+            jobs: Some(self.jobs.clone()),
             clock: self.clock.clone(),
         }
     }

@@ -7,7 +7,7 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
     AuthenticateRequest, AuthenticateResponse, Implementation, InitializeRequest, InitializeResponse,
-    LogoutCapabilities, LogoutResponse, PromptCapabilities, SessionAdditionalDirectoriesCapabilities,
+    LogoutCapabilities, LogoutResponse, McpCapabilities, PromptCapabilities, SessionAdditionalDirectoriesCapabilities,
     SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionForkCapabilities,
     SessionListCapabilities, SessionResumeCapabilities, SessionStatusCapabilities, SessionTitleCapabilities,
 };
@@ -26,6 +26,7 @@ pub(super) fn initialized(server: &Server, request: &InitializeRequest) -> Initi
         .agent_capabilities(
             AgentCapabilities::new()
                 .load_session(true)
+                .mcp_capabilities(McpCapabilities::new().http(true))
                 .prompt_capabilities(
                     PromptCapabilities::new()
                         .image(server.default_model_takes_images())

@@ -6,14 +6,14 @@ use super::answer_in_order;
 use super::options::options_of;
 use crate::acp::config_options::mode_state;
 use crate::acp::error::{from_store, invalid_params, unknown_session};
-use crate::acp::server::{OpenSession, Server, mcp_server_name};
+use crate::acp::server::{OpenSession, Server};
 use crate::acp::stored::Folders;
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
     ForkSessionRequest, ForkSessionResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
-    LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse, ResumeSessionRequest,
+    LoadSessionResponse, NewSessionRequest, NewSessionResponse, ResumeSessionRequest,
     ResumeSessionResponse, SessionId as WireSessionId, SessionStatus, SessionStatusRequest,
     SessionStatusResponse, SetSessionTitleRequest, SetSessionTitleResponse,
 };
@@ -42,13 +42,14 @@ pub(super) async fn new(
         Ok(open) => open,
         Err(error) => return answer_in_order(server, responder, Err(error)),
     };
+    open.connect_mcp(&request.mcp_servers);
     let response = NewSessionResponse::new(WireSessionId::new(open.session.scope().session_id.as_str()))
         .modes(mode_state(open.session.state().mode()))
         .config_options(options_of(server, &open));
     answer_in_order(server, responder, Ok(response));
     tokio::time::sleep(COMMANDS_DELAY).await;
     server.outbox().update(&open.view, server.commands(&open));
-    notify(&open, &request.mcp_servers);
+    notify(&open);
 }
 
 /// `session/load`: everything that was seen, then the answer.
@@ -70,6 +71,7 @@ pub(super) fn load(
             Ok(open) => open,
             Err(error) => return answer_in_order(&server, responder, Err(error)),
         };
+        open.connect_mcp(&request.mcp_servers);
         let outbox = server.outbox();
         // Queued under the log's lock: what happens from now on is shown after it.
         open.session.with_records(|records| outbox.replay(&open.view, records.to_vec()));
@@ -79,7 +81,7 @@ pub(super) fn load(
             .config_options(options_of(&server, &open));
         answer_in_order(&server, responder, Ok(response));
         tokio::time::sleep(COMMANDS_DELAY).await;
-        notify(&open, &request.mcp_servers);
+        notify(&open);
     });
 }
 
@@ -102,11 +104,12 @@ pub(super) fn resume(
             Ok(open) => open,
             Err(error) => return answer_in_order(&server, responder, Err(error)),
         };
+        open.connect_mcp(&request.mcp_servers);
         let response = ResumeSessionResponse::new()
             .modes(mode_state(open.session.state().mode()))
             .config_options(options_of(&server, &open));
         answer_in_order(&server, responder, Ok(response));
-        tell_state(&server, &open, &request.mcp_servers).await;
+        tell_state(&server, &open).await;
     });
 }
 
@@ -131,11 +134,12 @@ pub(super) fn fork(
             Ok(open) => open,
             Err(error) => return answer_in_order(&server, responder, Err(error)),
         };
+        open.connect_mcp(&request.mcp_servers);
         let response = ForkSessionResponse::new(WireSessionId::new(open.session.scope().session_id.as_str()))
             .modes(mode_state(open.session.state().mode()))
             .config_options(options_of(&server, &open));
         answer_in_order(&server, responder, Ok(response));
-        tell_state(&server, &open, &request.mcp_servers).await;
+        tell_state(&server, &open).await;
     });
 }
 
@@ -220,24 +224,17 @@ pub(super) fn status(
 }
 
 /// What a client that was told nothing must know, once it knows the session.
-async fn tell_state(server: &Server, open: &OpenSession, mcp_servers: &[McpServer]) {
+async fn tell_state(server: &Server, open: &OpenSession) {
     tokio::time::sleep(COMMANDS_DELAY).await;
     server.outbox().state(&open.view);
     server.outbox().update(&open.view, server.commands(open));
-    notify(open, mcp_servers);
+    notify(open);
 }
 
 /// What the user must know about the session, once.
-fn notify(open: &OpenSession, mcp_servers: &[McpServer]) {
+fn notify(open: &OpenSession) {
     if !open.told.is_empty() {
         open.tell(&format!("{}\n", open.told.join("\n")));
-    }
-    if !mcp_servers.is_empty() {
-        let names: Vec<String> = mcp_servers.iter().map(mcp_server_name).collect();
-        open.tell(&format!(
-            "MCP servers are not connected by this version; their tools are missing: {}.\n",
-            names.join(", ")
-        ));
     }
 }
 
