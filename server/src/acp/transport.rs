@@ -100,6 +100,10 @@ pub fn stdio() -> io::Result<(StdioLines, Writer, Arc<WriteGauge>)> {
     std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut stdin = io::stdin().lock();
         while let Some(line) = read_line(&mut stdin, MAX_LINE_BYTES).transpose() {
+            // An empty line is no message and no error: some launchers end their output with one.
+            if line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
+                continue;
+            }
             let failed = line.is_err();
             if lines_in.blocking_send(line).is_err() || failed {
                 return;
