@@ -3,9 +3,15 @@
 //! Runs in the outbox's task, in log order. Keeps what presenting needs between events: the calls that are shown, the
 //! folded state, the message that streams, the tails of commands that are shown as text.
 //!
-//! A load tells the log again on the same road ([`SessionView::begin_replay`] and what follows it): the conversation and
+//! A load tells the log again on the same road ([`replay`]): the conversation and
 //! the plan in their places, the mode, the title and the usage once at its end, since only the last of them counts.
 
+mod replay;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use self::shown::{Shown, ShownCall, follow, present_stream, remember};
 use super::config_options::config_options;
 use super::outbox::Outbox;
 use agent::core::Observer;
@@ -17,8 +23,8 @@ use async_trait::async_trait;
 use base64::Engine;
 use pipeline::tool::Tool;
 use presenters::{
-    CallView, PresentContext, ResultContext, Showing, TerminalStyle, WholeText, call_in_progress, fallback_card,
-    present_call, present_event, present_mode, present_reasoning, present_result, present_text, present_title,
+    PresentContext, ResultContext, Showing, TerminalStyle, WholeText, call_in_progress, fallback_card,
+    present_call, present_event, present_mode, present_reasoning, present_result, present_text,
     present_usage, terminal_attached, terminal_exited, terminal_output, terminal_text,
 };
 use protocol::card::{CallCard, ExitState, ResultCard};
@@ -39,8 +45,6 @@ use tokio::sync::Mutex;
 
 /// How often a command that is shown as text is shown again.
 const TEXT_EVERY: Duration = Duration::from_millis(500);
-/// How much of its end is shown while it runs.
-const TEXT_TAIL_BYTES: usize = 8 << 10;
 /// Largest side of a change that is shown as a whole; beyond it the hunks are.
 const MAX_WHOLE_BYTES: usize = 1 << 20;
 
@@ -79,41 +83,6 @@ pub struct SessionView {
     shown: Mutex<Shown>,
 }
 
-struct Shown {
-    state: SessionState,
-    calls: HashMap<CallId, ShownCall>,
-    /// What was shown of the model's message that is not logged yet, in order.
-    streaming: Vec<LiveUpdate>,
-    /// A command told again whose end decides how it is shown.
-    command: Option<SessionEvent>,
-    /// While the log is told again: what was known of the calls that run.
-    running: HashMap<CallId, ShownCall>,
-}
-
-/// A call that is shown and not yet ended.
-struct ShownCall {
-    name: String,
-    arguments: Value,
-    card: CallCard,
-    /// Whether a question replaced its content.
-    asked: bool,
-    /// Whether its body was entered.
-    started: bool,
-    terminal: Option<TerminalId>,
-    /// What it was shown to end with, before its result was logged.
-    settled: Option<DurableResult>,
-    text: TextTail,
-}
-
-#[derive(Default)]
-struct TextTail {
-    tail: String,
-    omitted_bytes: u64,
-    shown_at: Option<Instant>,
-    /// Whether an update is under way that will show what came since.
-    scheduled: bool,
-}
-
 impl SessionView {
     /// A view of a session with these records, of which nothing was shown yet.
     pub fn new(parts: ViewParts, records: &[Record]) -> Arc<Self> {
@@ -140,48 +109,6 @@ impl SessionView {
     pub async fn present_event(&self, record: &Record) -> Vec<Value> {
         let mut shown = self.shown.lock().await;
         let updates = self.updates(&mut shown, record, Showing::Live).await;
-        drop(shown);
-        self.wire_all(updates)
-    }
-
-    /// The log is told again from its start.
-    pub async fn begin_replay(&self) {
-        let mut shown = self.shown.lock().await;
-        shown.state = self.parts.initial.clone();
-        shown.running = std::mem::take(&mut shown.calls);
-        shown.command = None;
-    }
-
-    /// Wire values of a logged event that is told again.
-    pub async fn present_replayed(&self, record: &Record) -> Vec<Value> {
-        let mut shown = self.shown.lock().await;
-        let updates = self.updates(&mut shown, record, Showing::Replay).await;
-        drop(shown);
-        self.wire_all(updates)
-    }
-
-    /// Everything logged was told: wire values of what is not in the log yet, and of what counts now.
-    pub async fn end_replay(&self) -> Vec<Value> {
-        let mut shown = self.shown.lock().await;
-        shown.running.clear();
-        let mut updates: Vec<SessionUpdate> = shown.streaming.iter().filter_map(present_stream).collect();
-        for (call_id, call) in &shown.calls {
-            updates.extend(self.running_call(call_id, call).await);
-        }
-        updates.push(present_mode(shown.state.mode()));
-        updates.extend(self.present(&shown.state));
-        drop(shown);
-        self.wire_all(updates)
-    }
-
-    /// Wire values of the title, the plan and the usage, for a client that is not told the log.
-    pub async fn present_state(&self) -> Vec<Value> {
-        let shown = self.shown.lock().await;
-        let mut updates = self.present(&shown.state);
-        if let Some(todos) = &shown.state.todos {
-            let event = SessionEvent::TodoWrite { todos: todos.clone() };
-            updates.extend(present_event(&self.parts.context, &event, Showing::Live));
-        }
         drop(shown);
         self.wire_all(updates)
     }
@@ -397,18 +324,6 @@ impl SessionView {
         present_result(&ctx, &call.view(call_id), result, card.as_ref(), &shown)
     }
 
-    /// A call that runs while the log is told again, as far as it got.
-    async fn running_call(&self, call_id: &CallId, call: &ShownCall) -> Vec<SessionUpdate> {
-        let ctx = &self.parts.context;
-        if let Some(result) = &call.settled {
-            return vec![self.result(&self.replay, call_id, call, result).await];
-        }
-        let started = call.started.then(|| call_in_progress(ctx, &call.view(call_id), false));
-        let terminal = call.terminal.as_ref().filter(|_| ctx.terminals == TerminalStyle::Client);
-        let terminal = terminal.map(|terminal_id| terminal_attached(ctx, &call.view(call_id), terminal_id));
-        started.into_iter().chain(terminal).collect()
-    }
-
     /// The context with the images of this content fetched; one that is lost is named in words.
     async fn with_images<'a>(&self, ctx: &'a PresentContext, content: &[ContentBlock]) -> Cow<'a, PresentContext> {
         let mut ctx = Cow::Borrowed(ctx);
@@ -451,76 +366,10 @@ impl SessionView {
         SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options))
     }
 
-    /// The title, and the usage unless a turn runs, which will end with it.
-    fn present(&self, state: &SessionState) -> Vec<SessionUpdate> {
-        let title = state.title.as_ref().map(|(title, _)| present_title(title));
-        let usage = if state.turn_open { None } else { self.usage(state) };
-        title.into_iter().chain(usage).collect()
-    }
-
     fn usage(&self, state: &SessionState) -> Option<SessionUpdate> {
         let usage = state.usage?;
         let info = self.parts.models.info(&self.chosen(state).0);
         present_usage(&self.parts.context, usage.context_tokens(), info.context_window, None)
-    }
-}
-
-impl ShownCall {
-    fn new(name: &str, arguments: Value, find_tool: &FindTool) -> Self {
-        Self {
-            name: name.to_owned(),
-            card: card_of(find_tool, name, &arguments),
-            arguments,
-            asked: false,
-            started: false,
-            terminal: None,
-            settled: None,
-            text: TextTail::default(),
-        }
-    }
-
-    fn view<'a>(&'a self, call_id: &'a CallId) -> CallView<'a> {
-        CallView { call_id, name: &self.name, arguments: &self.arguments, card: &self.card }
-    }
-}
-
-impl TextTail {
-    fn push(&mut self, delta: &str) {
-        self.tail.push_str(delta);
-        if self.tail.len() > TEXT_TAIL_BYTES {
-            let excess = self.tail.len() - TEXT_TAIL_BYTES;
-            let cut = (excess..=self.tail.len()).find(|&at| self.tail.is_char_boundary(at)).unwrap_or(excess);
-            self.tail.drain(..cut);
-            self.omitted_bytes += cut as u64;
-        }
-    }
-}
-
-/// Takes an event into account. Prompts and tool lists are of no use to a view, and large.
-fn follow(state: &mut SessionState, event: &SessionEvent) {
-    if !matches!(event, SessionEvent::RequestHeader { .. }) {
-        state.apply(event);
-    }
-}
-
-/// More of a model's message as a wire value.
-fn present_stream(update: &LiveUpdate) -> Option<SessionUpdate> {
-    match update {
-        LiveUpdate::Text { message_id, delta } => Some(present_text(message_id, delta)),
-        LiveUpdate::Reasoning { message_id, delta } => Some(present_reasoning(message_id, delta)),
-        _ => None,
-    }
-}
-
-/// Adds more of a model's message to what was shown of it.
-fn remember(streaming: &mut Vec<LiveUpdate>, update: &LiveUpdate) {
-    match (streaming.last_mut(), update) {
-        (Some(LiveUpdate::Text { message_id, delta }), LiveUpdate::Text { message_id: same, delta: more })
-        | (
-            Some(LiveUpdate::Reasoning { message_id, delta }),
-            LiveUpdate::Reasoning { message_id: same, delta: more },
-        ) if message_id == same => delta.push_str(more),
-        _ => streaming.push(update.clone()),
     }
 }
 
