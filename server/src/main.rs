@@ -97,7 +97,7 @@ fn log_to_stderr() {
     });
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(false)
         .with_filter(filter);
     tracing_subscriber::registry().with(layer).init();
 }
