@@ -9,6 +9,7 @@ pub mod mcp;
 pub mod plan;
 pub mod search;
 pub mod shell;
+pub mod web;
 
 mod arguments;
 mod denial;
@@ -45,6 +46,7 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     }
     tools.extend(search::tools());
     tools.extend(shell::tools());
+    tools.extend(web::tools());
     tools.extend(plan::tools());
     tools.extend(ask::tools());
     tools.retain(|tool| !choice.disable.contains(&tool.schema().name));
