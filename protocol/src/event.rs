@@ -4,7 +4,8 @@
 //! mode and the title are all derived from it. Source: `spec/runtime.md` §2, `spec/pipeline.md` §15.
 
 use crate::decision::{PermissionOutcome, PermissionRule};
-use crate::id::{CallId, MessageId, SessionId};
+use crate::id::{CallId, JobId, MessageId, SessionId};
+use crate::job::JobStatus;
 use crate::message::{AssistantMessage, ToolResultMessage, UserMessage};
 use crate::mode::Mode;
 use crate::model::{ModelRef, Usage};
@@ -180,6 +181,24 @@ pub enum SessionEvent {
         /// Its durable result.
         result: crate::tool::DurableResult,
     },
+    /// A background job ended; shown in the card of the call that started it. Ignorable.
+    #[serde(rename = "job/settled", rename_all = "camelCase")]
+    JobSettled {
+        /// The call that started it.
+        call_id: CallId,
+        /// The job.
+        job_id: JobId,
+        /// How it ended; settled.
+        status: JobStatus,
+        /// More about the end, for instance `exit code: 0`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// The end of its output, bounded, control sequences kept.
+        tail: String,
+        /// Bytes of output before `tail`.
+        #[serde(default)]
+        omitted_bytes: u64,
+    },
     /// The system prompt or the tool list changed.
     #[serde(rename = "request/header")]
     RequestHeader {
@@ -305,7 +324,13 @@ pub enum SessionEvent {
 impl SessionEvent {
     /// Whether an older reader may skip it.
     pub fn ignorable(&self) -> bool {
-        matches!(self, Self::AssistantPartial { .. } | Self::Notice { .. } | Self::PermissionRule { .. })
+        matches!(
+            self,
+            Self::AssistantPartial { .. }
+                | Self::Notice { .. }
+                | Self::PermissionRule { .. }
+                | Self::JobSettled { .. }
+        )
     }
 }
 

@@ -12,6 +12,7 @@
 //! * [`question`]: a *question* the model puts to a person, and its *answer*.
 //! * [`model`]: a model request and the chunks of its answer.
 //! * [`mode`]: the permission *mode* of a session.
+//! * [`job`]: a *job*: work that goes on after its call.
 //! * [`event`]: a *session event*: every record the durable log can hold.
 //! * [`live`]: a *live update*: shown at once, never logged.
 
@@ -22,6 +23,7 @@ pub mod content;
 pub mod decision;
 pub mod event;
 pub mod id;
+pub mod job;
 pub mod live;
 pub mod message;
 pub mod mode;

@@ -4,6 +4,7 @@
 //! * [`core`]: its log and the state folded from it; the host of its tool calls.
 //! * [`state`]: the fold. * [`history`]: log → messages. * [`prompt`]: the system prompt and injected context.
 //! * [`turn`], [`step`]: one prompt to its end; one model request and its calls.
+//! * [`jobs`]: work that goes on between turns. * [`inbox`]: what enters without a prompt.
 //! * [`fork`]: the part of a log that another session begins with.
 //! * [`commands`]: slash commands. * [`title`]: the title made from the first prompt.
 
@@ -13,6 +14,8 @@ pub mod commands;
 pub mod core;
 pub mod fork;
 pub mod history;
+pub mod inbox;
+pub mod jobs;
 pub mod prompt;
 pub mod session;
 pub mod state;

@@ -3,6 +3,8 @@
 use crate::commands::{self, CommandEnd};
 use crate::core::{Core, Observer};
 use crate::history;
+use crate::inbox::Inbox;
+use crate::jobs::SessionJobs;
 use crate::state::SessionState;
 use crate::turn::Turn;
 use futures::FutureExt;
@@ -14,6 +16,7 @@ use pipeline::source::ToolSource;
 use protocol::content::ContentBlock;
 use protocol::event::{AbortCause, Record, SessionEvent, SessionHeader, TitleSource, TurnEndReason};
 use protocol::id::MessageId;
+use protocol::live::LiveUpdate;
 use protocol::mode::Mode;
 use protocol::model::ModelRef;
 use services::Services;
@@ -29,6 +32,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Prompts that may wait behind the one that runs.
 const MAX_QUEUED_PROMPTS: usize = 64;
+
+/// Turns that open by themselves, one after the other, before a person has to say something. Source:
+/// `spec/tools-agentic.md` §13.
+const MAX_WAKES: u32 = 3;
 
 /// What a session is made of.
 pub struct SessionParts {
@@ -89,6 +96,12 @@ pub(crate) struct Shared {
     pub tool_source: Option<Arc<dyn ToolSource>>,
     pub instructions_file: Option<PathBuf>,
     pub max_turn_requests: Option<u64>,
+    /// What enters the conversation without a prompt.
+    pub inbox: Arc<Inbox>,
+    /// Work that goes on between turns.
+    pub jobs: Arc<SessionJobs>,
+    /// Ends every turn that runs and every prompt that waits; replaced by each cancel.
+    generation: Mutex<CancellationToken>,
     /// Whether the log held anything when the session was opened and no request was made since.
     pub resumed: AtomicBool,
 }
@@ -108,14 +121,12 @@ pub struct Session {
     prompts: mpsc::Sender<QueuedPrompt>,
     /// Ends the session.
     token: CancellationToken,
-    /// Ends every prompt that runs or waits; replaced by each cancel.
-    generation: Mutex<CancellationToken>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Session {
     /// Opens a session over its log and starts its task. Nothing is sent or logged.
-    pub fn open(parts: SessionParts) -> Arc<Self> {
+    pub fn open(mut parts: SessionParts) -> Arc<Self> {
         let resumed = !parts.records.is_empty();
         let (preset, plan) = SessionState::initial_mode(parts.default_mode);
         let core = Arc::new(Core::new(
@@ -126,6 +137,10 @@ impl Session {
             SessionState::new(preset, plan),
             parts.records,
         ));
+        let inbox = Arc::<Inbox>::default();
+        let jobs = core.with_records(|records| SessionJobs::new(core.clone(), inbox.clone(), records));
+        parts.services.jobs = Some(jobs.clone());
+        let token = CancellationToken::new();
         let mut roots = vec![parts.header.cwd.clone()];
         roots.extend(parts.header.additional_directories.iter().cloned());
         let shared = Arc::new(Shared {
@@ -146,15 +161,16 @@ impl Session {
             tool_source: parts.tool_source,
             instructions_file: parts.instructions_file,
             max_turn_requests: parts.max_turn_requests,
+            inbox,
+            jobs,
+            generation: Mutex::new(token.child_token()),
             resumed: AtomicBool::new(resumed),
         });
         let (prompts, queue) = mpsc::channel(MAX_QUEUED_PROMPTS);
-        let token = CancellationToken::new();
         let task = tokio::spawn(serve(shared.clone(), queue, token.clone()));
         Arc::new(Self {
             shared,
             prompts,
-            generation: Mutex::new(token.child_token()),
             token,
             task: Mutex::new(Some(task)),
         })
@@ -168,7 +184,7 @@ impl Session {
         content: PromptContent,
         withdrawn: CancellationToken,
     ) -> impl Future<Output = PromptEnd> + Send + 'static {
-        let cancel = self.generation.lock().unwrap_or_else(PoisonError::into_inner).child_token();
+        let cancel = self.shared.cancel_with_turns();
         let (reply, end) = oneshot::channel();
         let queued = self.prompts.try_send(QueuedPrompt { content, cancel: cancel.clone(), reply });
         async move {
@@ -189,9 +205,14 @@ impl Session {
         }
     }
 
-    /// Cancels the prompt that runs and those that wait. Without any it does nothing.
+    /// What enters the conversation without a prompt; what wakes opens a turn of its own.
+    pub fn inbox(&self) -> &Arc<Inbox> {
+        &self.shared.inbox
+    }
+
+    /// Cancels the turn that runs and the prompts that wait. Without any it does nothing. Jobs go on.
     pub fn cancel(&self) {
-        let mut generation = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut generation = self.shared.generation.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *generation, self.token.child_token()).cancel();
     }
 
@@ -252,10 +273,11 @@ impl Session {
         self.shared.core.flush().await
     }
 
-    /// Ends the session: cancels what runs, waits for it, puts the log on disk and gives it up. It can be opened again
+    /// Ends the session: cancels what runs, jobs too, waits for it, puts the log on disk and gives it up. It can be opened again
     /// when this returns.
     pub async fn close(&self) {
         self.token.cancel();
+        self.shared.jobs.stop();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         let turn = async {
             if let Some(task) = task
@@ -269,34 +291,70 @@ impl Session {
                 source.close().await;
             }
         };
-        futures::join!(turn, tools);
+        futures::join!(turn, tools, self.shared.jobs.ended());
+        if let Err(error) = self.shared.core.flush().await {
+            tracing::error!(%error, "could not put the session log on disk");
+        }
         self.shared.core.release();
     }
 }
 
-/// The session's task: prompts in order, one turn at a time, until the session is closed.
+impl Shared {
+    /// A token that the next cancel of the session cancels.
+    fn cancel_with_turns(&self) -> CancellationToken {
+        self.generation.lock().unwrap_or_else(PoisonError::into_inner).child_token()
+    }
+}
+
+/// What the session's task does next.
+enum SessionCommand {
+    /// A person said something.
+    Prompt(QueuedPrompt),
+    /// Something happened by itself, and the model is to know it now.
+    Wake,
+}
+
+/// The session's task: prompts in order, one turn at a time, until the session is closed. Between prompts the inbox may
+/// open a turn.
 async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, token: CancellationToken) {
+    let mut n_wakes = 0;
     loop {
-        let prompt = tokio::select! {
+        let command = tokio::select! {
             biased;
             () = token.cancelled() => break,
-            prompt = queue.recv() => prompt,
+            prompt = queue.recv() => prompt.map(SessionCommand::Prompt),
+            () = shared.inbox.wanted(), if n_wakes < MAX_WAKES => Some(SessionCommand::Wake),
         };
-        let Some(prompt) = prompt else { break };
-        let end = if prompt.cancel.is_cancelled() {
-            PromptEnd::CancelledInQueue
-        } else {
-            match prompt.content.await {
-                Ok(content) => run_prompt(&shared, content, &prompt.cancel).await,
-                Err(reason) => PromptEnd::Refused(reason),
+        let aborted = match command {
+            None => break,
+            Some(SessionCommand::Wake) => {
+                n_wakes += 1;
+                is_aborted(&run_turn(&shared, None, &shared.cancel_with_turns()).await)
+            }
+            Some(SessionCommand::Prompt(prompt)) => {
+                n_wakes = 0;
+                let end = if prompt.cancel.is_cancelled() {
+                    PromptEnd::CancelledInQueue
+                } else {
+                    match prompt.content.await {
+                        Ok(content) => run_prompt(&shared, content, &prompt.cancel).await,
+                        Err(reason) => PromptEnd::Refused(reason),
+                    }
+                };
+                let aborted = is_aborted(&end);
+                // Whoever asked may be gone; the turn is in the log all the same.
+                let _ = prompt.reply.send(end);
+                aborted
             }
         };
-        // Whoever asked may be gone; the turn is in the log all the same.
-        let _ = prompt.reply.send(end);
+        if aborted {
+            shared.inbox.hush();
+        }
     }
-    if let Err(error) = shared.core.flush().await {
-        tracing::error!(%error, "could not put the session log on disk");
-    }
+}
+
+fn is_aborted(end: &PromptEnd) -> bool {
+    matches!(end, PromptEnd::Turn(TurnEndReason::Aborted { .. }) | PromptEnd::CancelledInQueue)
 }
 
 async fn run_prompt(shared: &Shared, content: Vec<ContentBlock>, cancel: &CancellationToken) -> PromptEnd {
@@ -305,6 +363,16 @@ async fn run_prompt(shared: &Shared, content: Vec<ContentBlock>, cancel: &Cancel
         Ok(Err(end)) => return end,
         Err(error) => return PromptEnd::LogFailed(error.to_string()),
     };
+    run_turn(shared, Some(content), cancel).await
+}
+
+/// One turn to its logged end; one without content answers what the inbox holds.
+async fn run_turn(
+    shared: &Shared,
+    content: Option<Vec<ContentBlock>>,
+    cancel: &CancellationToken,
+) -> PromptEnd {
+    let is_wake = content.is_none();
     let core = &shared.core;
     let turn_token = core.begin_turn(cancel);
     let turn = Turn::new(shared, turn_token.clone());
@@ -331,6 +399,13 @@ async fn run_prompt(shared: &Shared, content: Vec<ContentBlock>, cancel: &Cancel
         other => other,
     };
     core.end_turn();
+    if let (true, TurnEndReason::Error { message, .. }) = (is_wake, &reason) {
+        // Nobody waits for an answer that could say so. On load the end of the turn does.
+        core.observer().live(LiveUpdate::Text {
+            message_id: MessageId::new(format!("msg_{}", core.clock().fresh_id())),
+            delta: format!("The turn failed: {message}"),
+        });
+    }
     match finish(core, reason.clone()).await {
         Ok(()) => PromptEnd::Turn(reason),
         Err(error) => PromptEnd::LogFailed(error.to_string()),

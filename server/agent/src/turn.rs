@@ -35,15 +35,17 @@ impl<'a> Turn<'a> {
         Self { shared, cancel, number }
     }
 
-    /// Runs the turn to its end. The caller closes what it left open and logs the end.
+    /// Runs the turn to its end; one without content answers what the inbox holds. The caller closes what it left open and logs the end.
     ///
     /// # Errors
     /// The log could not be written.
-    pub(crate) async fn run(&self, content: Vec<ContentBlock>) -> Result<TurnEndReason, StoreError> {
+    pub(crate) async fn run(&self, content: Option<Vec<ContentBlock>>) -> Result<TurnEndReason, StoreError> {
         let core = &self.shared.core;
         core.append(SessionEvent::TurnStart { turn: self.number })?;
         self.log_mode()?;
-        self.enter(content).await?;
+        if let Some(content) = content {
+            self.enter(content).await?;
+        }
         let mut step = 0;
         let mut attempts = 0;
         loop {
@@ -67,6 +69,7 @@ impl<'a> Turn<'a> {
     /// One step; `Some` ends the turn.
     async fn step(&self, id: StepId, attempts: &mut u32) -> Result<Option<TurnEndReason>, StoreError> {
         let core = &self.shared.core;
+        self.admit_waiting()?;
         self.refresh_tools().await?;
         let tool_set = match self.admit().await {
             Ok(tool_set) => tool_set,
@@ -123,6 +126,14 @@ impl<'a> Turn<'a> {
             let message_id = MessageId::new(format!("msg_{}", self.shared.core.clock().fresh_id()));
             self.shared.core.append(SessionEvent::Notice { text: format!("{text}\n\n"), message_id })?;
             self.inject("mcp", ContextForm::Notice, &text)?;
+        }
+        Ok(())
+    }
+
+    /// Logs what waits in the inbox.
+    fn admit_waiting(&self) -> Result<(), StoreError> {
+        for message in self.shared.inbox.take() {
+            self.append_message(message.content(), message.source)?;
         }
         Ok(())
     }

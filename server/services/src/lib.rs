@@ -9,6 +9,7 @@
 pub mod approval;
 pub mod attachments;
 pub mod clock;
+pub mod code_runtime;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod file_search;

@@ -13,6 +13,18 @@ use tokio_util::sync::CancellationToken;
 /// Shows what a command does while it does it.
 pub type LiveSink = Arc<dyn Fn(LiveUpdate) + Send + Sync>;
 
+/// Takes everything a command prints, as it comes, undecoded; must not wait.
+pub type OutputTap = Arc<dyn Fn(StreamName, &[u8]) + Send + Sync>;
+
+/// One of the two streams of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamName {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
 /// Runs commands: in the client's terminal or as our own children. The sandbox promise holds either way.
 #[async_trait]
 pub trait Shell: Send + Sync {
@@ -27,6 +39,22 @@ pub trait Shell: Send + Sync {
         live: LiveSink,
         cancel: &CancellationToken,
     ) -> Result<ShellOutcome, ShellError>;
+
+    /// The same, and `tap` is given all output as it comes. Where that is not possible the tap gets nothing, and the
+    /// outcome holds what was printed.
+    ///
+    /// # Errors
+    /// As [`Shell::run`].
+    async fn run_tapped(
+        &self,
+        request: ShellRequest,
+        live: LiveSink,
+        tap: OutputTap,
+        cancel: &CancellationToken,
+    ) -> Result<ShellOutcome, ShellError> {
+        drop(tap);
+        self.run(request, live, cancel).await
+    }
 }
 
 /// A command to run.

@@ -271,6 +271,7 @@ impl Server {
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
                 web: parts.web.clone(),
+                jobs: None,
                 clock: parts.clock.clone(),
             },
             Some(link) => Services {
@@ -309,6 +310,7 @@ impl Server {
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
                 web: parts.web.clone(),
+                jobs: None,
                 clock: parts.clock.clone(),
             },
         };
