@@ -1,7 +1,7 @@
 //! Who implements what: the only place that names concrete providers.
 
 use crate::acp::{Credentials, ServerParts};
-use crate::config::{Config, Paths, ProviderConfig, WireFormat, process_environment};
+use crate::config::{Config, Paths, ProviderConfig, WebSearchKind, WireFormat, process_environment};
 use anyhow::Context;
 use pipeline::policies::permission::{PermissionOptions, PermissionPolicy};
 use pipeline::policies::repeat::RepeatReminder;
@@ -15,6 +15,7 @@ use provider_local::{LocalAttachments, LocalShell, LocalSpill, SystemClock};
 use provider_mcp::LocalMcpServers;
 use provider_sandbox::ExecSandbox;
 use provider_store::JsonlSessionStore;
+use provider_web::{HttpWeb, SearchKind, SearchSettings, WebSettings};
 use services::clock::Clock;
 use services::model::Models;
 use services::sandbox::{Sandbox, SandboxLevel};
@@ -32,6 +33,14 @@ pub const SANDBOX_EXEC: &str = "sandbox-exec";
 pub fn server_parts() -> anyhow::Result<ServerParts> {
     let paths = Paths::from_environment().map_err(anyhow::Error::msg)?;
     let config = Config::load(&paths, None, &process_environment).context("the configuration is not valid")?.config;
+    server_parts_in(paths, config)
+}
+
+/// What the server is made of when its files are in these places.
+///
+/// # Errors
+/// The tools cannot be registered, or this program cannot find its own file.
+pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerParts> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let attachments = Arc::new(LocalAttachments::new(paths.data.join("attachments")));
     let exe = std::env::current_exe().context("this program cannot find its own file")?;
@@ -42,7 +51,7 @@ pub fn server_parts() -> anyhow::Result<ServerParts> {
         pipeline: Arc::new(pipeline(&config, &*sandbox)?),
         spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
         mcp_servers: Arc::new(LocalMcpServers),
-        web: None,
+        web: Some(Arc::new(HttpWeb::new(web_settings(&config), Arc::new(process_environment)))),
         credentials: Arc::new(StoredKeys(paths.credentials_file())),
         local_shell: Arc::new(LocalShell::new(sandbox.clone())),
         sandbox,
@@ -52,6 +61,24 @@ pub fn server_parts() -> anyhow::Result<ServerParts> {
         config,
         paths,
     })
+}
+
+/// What the web tools reach, from the configuration and the environment.
+fn web_settings(config: &Config) -> WebSettings {
+    WebSettings {
+        allow_private: config.web.allow_private.clone(),
+        search: config.web.search.as_ref().map(|search| SearchSettings {
+            kind: match search.kind {
+                WebSearchKind::Searxng => SearchKind::Searxng,
+                WebSearchKind::Brave => SearchKind::Brave,
+                WebSearchKind::Tavily => SearchKind::Tavily,
+            },
+            url: search.url.clone(),
+            api_key_env: search.api_key_env.clone(),
+        }),
+        search_provider: process_environment("FOLLOWSPOT_WEB_SEARCH_PROVIDER"),
+        fetch_provider: process_environment("FOLLOWSPOT_WEB_FETCH_PROVIDER"),
+    }
 }
 
 /// The models that the configuration and the environment offer.
