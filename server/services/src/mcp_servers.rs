@@ -36,6 +36,9 @@ pub trait McpSession: Send + Sync {
     /// Waits until no server is connecting any more, at most for `budget`.
     async fn settle(&self, budget: Duration);
 
+    /// Waits until no server's list of tools is being read again, at most for `budget`.
+    async fn settle_lists(&self, budget: Duration);
+
     /// Every server in the order they were added, as it is now.
     fn servers(&self) -> Vec<McpServerStatus>;
 

@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub peer: Option<Peer<RoleClient>>,
     /// What checks the arguments and structured results of its tools, by name.
     pub checks: Arc<HashMap<String, ToolChecks>>,
+    /// Whether the list of tools changed and was not read again yet.
+    pub is_listing: bool,
 }
 
 /// What checks the calls of one tool.
@@ -67,7 +69,7 @@ pub struct ToolChecks {
 impl Snapshot {
     /// A server that was not connected yet.
     pub fn connecting() -> Self {
-        Self { state: McpState::Connecting, peer: None, checks: Arc::default() }
+        Self { state: McpState::Connecting, peer: None, checks: Arc::default(), is_listing: false }
     }
 }
 
@@ -85,7 +87,7 @@ pub async fn serve(
         let connected = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            connected = connect(&spec, &cwd) => connected,
+            connected = connect(&spec, &cwd, &told) => connected,
         };
         let reason = match connected {
             Ok(connection) => {
@@ -107,6 +109,7 @@ pub async fn serve(
                 state: McpState::Failed { reason },
                 peer: None,
                 checks: Arc::default(),
+                is_listing: false,
             });
             return;
         }
@@ -131,6 +134,7 @@ type Listed = (Arc<Vec<McpToolInfo>>, Arc<HashMap<String, ToolChecks>>);
 /// Answers what a server asks: nothing but that its list changed is listened to.
 struct Handler {
     changed: Arc<Notify>,
+    told: watch::Sender<Snapshot>,
 }
 
 impl ClientHandler for Handler {
@@ -140,13 +144,18 @@ impl ClientHandler for Handler {
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.told.send_modify(|snapshot| snapshot.is_listing = true);
         self.changed.notify_one();
     }
 }
 
-async fn connect(spec: &McpServerSpec, cwd: &Path) -> Result<Connection, String> {
+async fn connect(
+    spec: &McpServerSpec,
+    cwd: &Path,
+    told: &watch::Sender<Snapshot>,
+) -> Result<Connection, String> {
     let changed = Arc::<Notify>::default();
-    let handler = Handler { changed: changed.clone() };
+    let handler = Handler { changed: changed.clone(), told: told.clone() };
     let deadline = Instant::now() + CONNECT_BUDGET;
     let (served, mut child) = match &spec.transport {
         McpTransport::Unsupported { kind } => {
@@ -205,15 +214,22 @@ async fn attend(
                 return None;
             }
             ended = &mut ended => break format!("the connection ended ({})", quit_text(&ended)),
-            () = changed.notified() => match tokio::time::timeout(LIST_BUDGET, list(&peer)).await {
-                Ok(Ok(tools)) => tell(told, &peer, tools),
-                // The tools known so far stay.
-                Ok(Err(reason)) => tracing::warn!(reason, "a changed list of MCP tools cannot be read"),
-                Err(_) => tracing::warn!("a changed list of MCP tools did not come in time"),
-            },
+            () = changed.notified() => {
+                told.send_modify(|snapshot| snapshot.is_listing = true);
+                match tokio::time::timeout(LIST_BUDGET, list(&peer)).await {
+                    Ok(Ok(tools)) => tell(told, &peer, tools),
+                    // The tools known so far stay.
+                    Ok(Err(reason)) => tracing::warn!(reason, "a changed list of MCP tools cannot be read"),
+                    Err(_) => tracing::warn!("a changed list of MCP tools did not come in time"),
+                }
+                told.send_modify(|snapshot| snapshot.is_listing = false);
+            }
         }
     };
-    told.send_modify(|snapshot| snapshot.peer = None);
+    told.send_modify(|snapshot| {
+        snapshot.peer = None;
+        snapshot.is_listing = false;
+    });
     let words = match &mut child {
         Some(child) => child.last_words().await,
         None => String::new(),
@@ -235,7 +251,12 @@ async fn close(
 }
 
 fn tell(told: &watch::Sender<Snapshot>, peer: &Peer<RoleClient>, (tools, checks): Listed) {
-    told.send_replace(Snapshot { state: McpState::Ready { tools }, peer: Some(peer.clone()), checks });
+    told.send_replace(Snapshot {
+        state: McpState::Ready { tools },
+        peer: Some(peer.clone()),
+        checks,
+        is_listing: false,
+    });
 }
 
 async fn list(peer: &Peer<RoleClient>) -> Result<Listed, String> {

@@ -47,6 +47,16 @@ impl Session {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    async fn wait_for_all(&self, budget: Duration, settled: fn(&Snapshot) -> bool) {
+        let waiting: Vec<_> = self.lock().iter().map(|entry| entry.now.clone()).collect();
+        let all = join_all(waiting.into_iter().map(async |mut now| {
+            // An error says that the server's task is gone: nothing goes on then either.
+            let _ = now.wait_for(|snapshot| settled(snapshot)).await;
+        }));
+        // Those that are late appear by themselves.
+        let _ = tokio::time::timeout(budget, all).await;
+    }
+
     fn entry(&self, server: &str) -> Option<(watch::Receiver<Snapshot>, Secrets)> {
         let servers = self.lock();
         let entry = servers.iter().find(|entry| entry.name == server)?;
@@ -73,13 +83,11 @@ impl McpSession for Session {
     }
 
     async fn settle(&self, budget: Duration) {
-        let waiting: Vec<_> = self.lock().iter().map(|entry| entry.now.clone()).collect();
-        let all = join_all(waiting.into_iter().map(async |mut now| {
-            // An error says that the server's task is gone: nothing is connecting then either.
-            let _ = now.wait_for(|snapshot| snapshot.state != McpState::Connecting).await;
-        }));
-        // Those that are late appear by themselves.
-        let _ = tokio::time::timeout(budget, all).await;
+        self.wait_for_all(budget, |snapshot| snapshot.state != McpState::Connecting).await;
+    }
+
+    async fn settle_lists(&self, budget: Duration) {
+        self.wait_for_all(budget, |snapshot| !snapshot.is_listing).await;
     }
 
     fn servers(&self) -> Vec<McpServerStatus> {

@@ -52,6 +52,8 @@ impl McpSession for FakeMcp {
         lock(&self.waits).push(budget);
     }
 
+    async fn settle_lists(&self, _budget: Duration) {}
+
     fn servers(&self) -> Vec<McpServerStatus> {
         lock(&self.servers).clone()
     }

@@ -19,6 +19,9 @@ use tool::McpTool;
 /// How long the first step waits for servers that are still being connected.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
+/// How long a step waits for a list of tools that is being read again.
+const LIST_WAIT: Duration = Duration::from_secs(2);
+
 /// The tools of a session's servers, registered in the session's scope.
 pub struct McpTools {
     session: Arc<dyn McpSession>,
@@ -125,6 +128,8 @@ impl ToolSource for McpTools {
             self.session.settle(FIRST_WAIT).await;
             self.has_waited.store(true, Ordering::Relaxed);
         }
+        // What a call changed is there at the next step.
+        self.session.settle_lists(LIST_WAIT).await;
         self.sync()
     }
 
