@@ -47,7 +47,9 @@ pub fn present_event(ctx: &PresentContext, event: &SessionEvent, showing: Showin
             }
         }
         SessionEvent::CommandRun { command_id, name, args } if replay => {
-            let line = format!("/{name} {args}");
+            // The input keeps the white space it was typed with.
+            let gap = if args.starts_with(char::is_whitespace) { "" } else { " " };
+            let line = format!("/{name}{gap}{args}");
             vec![user_text(&MessageId::new(command_id.as_str()), line.trim_end())]
         }
         // The rest is bookkeeping, or presented by the functions named above.
@@ -179,9 +181,11 @@ mod tests {
             &shown,
             &shown,
         );
-        let (name, args) = ("plan".to_owned(), "off".to_owned());
-        let run = SessionEvent::CommandRun { command_id: command_id(), name, args };
-        check(&run, &json!([]), &json!([chunk("user_message_chunk", "c1", "/plan off")]));
+        for args in ["off", " off"] {
+            let (name, args) = ("plan".to_owned(), args.to_owned());
+            let run = SessionEvent::CommandRun { command_id: command_id(), name, args };
+            check(&run, &json!([]), &json!([chunk("user_message_chunk", "c1", "/plan off")]));
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ mod outbox;
 mod prompt_content;
 mod quirks;
 mod server;
+#[cfg(test)]
+mod session_tests;
 mod stored;
 mod transport;
 mod view;
@@ -34,6 +36,7 @@ use outbox::Outbox;
 use server::Server;
 use std::sync::Arc;
 use std::time::Duration;
+use transport::{AnyLines, WriteGauge};
 
 pub use server::{Credentials, ServerParts};
 
@@ -46,6 +49,14 @@ const STOP_BUDGET: Duration = Duration::from_millis(2500);
 /// The transport could not be started.
 pub async fn serve(parts: ServerParts) -> anyhow::Result<()> {
     let (lines, writer, gauge) = transport::stdio()?;
+    serve_over(parts, lines, gauge, stop_signal()).await;
+    let written = tokio::task::spawn_blocking(move || writer.join());
+    let _ = tokio::time::timeout(Duration::from_millis(300), written).await;
+    Ok(())
+}
+
+/// Serves one client over these lines until they end or `stop` completes; everything is stopped then.
+async fn serve_over(parts: ServerParts, lines: AnyLines, gauge: Arc<WriteGauge>, stop: impl Future<Output = ()>) {
     let outbox = Outbox::new(gauge);
     let server = Arc::new(Server::new(parts, outbox.clone()));
     let connection = handlers::agent(server.clone()).connect_with(lines, {
@@ -68,7 +79,7 @@ pub async fn serve(parts: ServerParts) -> anyhow::Result<()> {
     });
     let ended = tokio::select! {
         ended = connection => ended,
-        () = stop_signal() => Ok(()),
+        () = stop => Ok(()),
     };
     if let Err(error) = ended {
         tracing::warn!(%error, "the connection ended with an error");
@@ -78,9 +89,6 @@ pub async fn serve(parts: ServerParts) -> anyhow::Result<()> {
     if tokio::time::timeout(STOP_BUDGET, server.close()).await.is_err() {
         tracing::warn!("not everything stopped in time");
     }
-    let written = tokio::task::spawn_blocking(move || writer.join());
-    let _ = tokio::time::timeout(Duration::from_millis(300), written).await;
-    Ok(())
 }
 
 /// Completes when the process is asked to stop.

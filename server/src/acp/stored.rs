@@ -81,8 +81,9 @@ impl Server {
         let header = SessionHeader { additional_directories: folders.additional, ..session.header };
         let mut told = Vec::new();
         if session.n_bad_records > 0 {
+            let records = if session.n_bad_records == 1 { "record" } else { "records" };
             told.push(format!(
-                "{} damaged records of this session could not be read and are left out.",
+                "{} damaged {records} of this session could not be read; the rest is here.",
                 session.n_bad_records
             ));
         }

@@ -37,7 +37,8 @@ impl WriteGauge {
         self.progressed.notified()
     }
 
-    fn count(&self, line: &str) {
+    /// A line left.
+    pub fn count(&self, line: &str) {
         // The SDK writes the method near the front; a longer prefix would also find the words inside a payload.
         if line.get(..64.min(line.len())).is_some_and(|start| start.contains("\"session/update\"")) {
             self.updates_written.fetch_add(1, Ordering::AcqRel);
@@ -60,8 +61,8 @@ impl Writer {
     }
 }
 
-/// Lines over this process's stdin and stdout.
-pub type StdioLines = Lines<
+/// Lines over whatever carries them.
+pub type AnyLines = Lines<
     Pin<Box<dyn Sink<String, Error = io::Error> + Send>>,
     Pin<Box<dyn Stream<Item = io::Result<String>> + Send>>,
 >;
@@ -70,7 +71,7 @@ pub type StdioLines = Lines<
 ///
 /// # Errors
 /// A thread could not be started.
-pub fn stdio() -> io::Result<(StdioLines, Writer, Arc<WriteGauge>)> {
+pub fn stdio() -> io::Result<(AnyLines, Writer, Arc<WriteGauge>)> {
     let gauge = Arc::<WriteGauge>::default();
     let (lines_out, mut queue) = tokio::sync::mpsc::channel::<String>(WRITE_QUEUE);
     let counted = gauge.clone();

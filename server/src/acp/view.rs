@@ -9,7 +9,7 @@
 mod replay;
 mod shown;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use self::shown::{Shown, ShownCall, follow, present_stream, remember};
 use super::config_options::config_options;
@@ -27,7 +27,7 @@ use presenters::{
     present_call, present_event, present_mode, present_reasoning, present_result, present_text,
     present_usage, terminal_attached, terminal_exited, terminal_output, terminal_text,
 };
-use protocol::card::{CallCard, ExitState, ResultCard};
+use protocol::card::{CallCard, ExitState, GenericCall, ResultCard};
 use protocol::content::ContentBlock;
 use protocol::event::{Record, SessionEvent, TurnEndReason};
 use protocol::id::{CallId, MessageId, SessionId, TerminalId};
@@ -142,7 +142,8 @@ impl SessionView {
         let live = showing == Showing::Live;
         let ctx = if live { &self.parts.context } else { &self.replay };
         let (mode, had_plan) = (shown.state.mode(), shown.state.todos.is_some());
-        let chosen = matches!(record.event, SessionEvent::RequestContext { .. }).then(|| self.chosen(&shown.state));
+        let chosen =
+            matches!(record.event, SessionEvent::RequestContext { .. }).then(|| self.chosen(&shown.state));
         follow(&mut shown.state, &record.event);
         match &record.event {
             SessionEvent::ToolCall { call_id, name, arguments, .. } => {
@@ -204,7 +205,8 @@ impl SessionView {
             }
             SessionEvent::LlmRetry { attempt, delay_ms, message, .. } => {
                 let id = MessageId::new(format!("retry_{}", record.seq));
-                let text = format!("{message}\nTrying again in {:.1} s (retry {attempt}).\n", as_seconds(*delay_ms));
+                let text =
+                    format!("{message}\nTrying again in {:.1} s (retry {attempt}).\n", as_seconds(*delay_ms));
                 vec![present_reasoning(&id, &text)]
             }
             // The message that follows tells what was typed; only a command that ends here is told by itself.
@@ -312,8 +314,10 @@ impl SessionView {
         result: &DurableResult,
     ) -> SessionUpdate {
         let card = (self.parts.find_tool)(&call.name).and_then(|tool| {
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.present_result(&call.arguments, result)))
-                .unwrap_or_default()
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                tool.present_result(&call.arguments, result)
+            }))
+            .unwrap_or_default()
         });
         let whole_file = match &card {
             Some(ResultCard::Diff(diff)) => self.whole_file(diff).await,
@@ -325,7 +329,11 @@ impl SessionView {
     }
 
     /// The context with the images of this content fetched; one that is lost is named in words.
-    async fn with_images<'a>(&self, ctx: &'a PresentContext, content: &[ContentBlock]) -> Cow<'a, PresentContext> {
+    async fn with_images<'a>(
+        &self,
+        ctx: &'a PresentContext,
+        content: &[ContentBlock],
+    ) -> Cow<'a, PresentContext> {
         let mut ctx = Cow::Borrowed(ctx);
         for block in content {
             let ContentBlock::Image { attachment } = block else { continue };
@@ -334,7 +342,9 @@ impl SessionView {
                     let data = base64::engine::general_purpose::STANDARD.encode(bytes);
                     ctx.to_mut().images.insert(attachment.attachment_id.clone(), data);
                 }
-                Err(error) => tracing::debug!(id = %attachment.attachment_id, %error, "an image is not shown"),
+                Err(error) => {
+                    tracing::debug!(id = %attachment.attachment_id, %error, "an image is not shown")
+                }
             }
         }
         ctx
@@ -377,9 +387,21 @@ impl SessionView {
 pub fn card_of(find_tool: &FindTool, name: &str, arguments: &Value) -> CallCard {
     find_tool(name)
         .and_then(|tool| {
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.present_call(arguments))).unwrap_or_default()
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.present_call(arguments)))
+                .unwrap_or_default()
         })
+        .or_else(|| absent_card(name, arguments))
         .unwrap_or_else(|| fallback_card(name, arguments))
+}
+
+/// The card of a tool whose MCP server is not connected: as the tool's own, as far as its name tells.
+fn absent_card(name: &str, arguments: &Value) -> Option<CallCard> {
+    let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
+    Some(CallCard::Generic(GenericCall {
+        title: format!("{tool} ({server})"),
+        raw_input: Some(arguments.clone()),
+        ..GenericCall::default()
+    }))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a delay of seconds, shown with one decimal")]

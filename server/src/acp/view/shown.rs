@@ -103,7 +103,10 @@ pub(super) fn present_stream(update: &LiveUpdate) -> Option<SessionUpdate> {
 /// Adds more of a model's message to what was shown of it.
 pub(super) fn remember(streaming: &mut Vec<LiveUpdate>, update: &LiveUpdate) {
     match (streaming.last_mut(), update) {
-        (Some(LiveUpdate::Text { message_id, delta }), LiveUpdate::Text { message_id: same, delta: more })
+        (
+            Some(LiveUpdate::Text { message_id, delta }),
+            LiveUpdate::Text { message_id: same, delta: more },
+        )
         | (
             Some(LiveUpdate::Reasoning { message_id, delta }),
             LiveUpdate::Reasoning { message_id: same, delta: more },
