@@ -9,6 +9,7 @@ mod kit;
 
 mod cancel;
 mod files;
+mod load;
 mod permissions;
 mod prompt;
 mod shell;

@@ -5,9 +5,9 @@
 use super::editor::ClientKind;
 use super::wire::{Line, Side};
 use agent_client_protocol::v1::schema::{
-    CreateTerminalRequest, InitializeResponse, NewSessionResponse, PromptResponse, ReadTextFileRequest,
-    RequestPermissionRequest, SessionNotification, SetSessionConfigOptionResponse, SetSessionModeResponse,
-    WriteTextFileRequest,
+    CreateTerminalRequest, ForkSessionResponse, InitializeResponse, ListSessionsResponse, LoadSessionResponse,
+    NewSessionResponse, PromptResponse, ReadTextFileRequest, RequestPermissionRequest, ResumeSessionResponse,
+    SessionNotification, SetSessionConfigOptionResponse, SetSessionModeResponse, WriteTextFileRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -37,6 +37,8 @@ struct Check<'a> {
     sessions: HashSet<String>,
     /// Open prompts by session.
     prompts: HashMap<String, usize>,
+    /// Sessions that are being loaded.
+    loading: HashSet<String>,
     /// Status of each call by session and id.
     calls: HashMap<(String, String), String>,
     /// Terminal requests of the agent by id, and terminals that are open.
@@ -53,6 +55,7 @@ impl<'a> Check<'a> {
             answered: HashSet::new(),
             sessions: HashSet::new(),
             prompts: HashMap::new(),
+            loading: HashSet::new(),
             calls: HashMap::new(),
             terminal_requests: HashMap::new(),
             terminals: HashMap::new(),
@@ -73,6 +76,13 @@ impl<'a> Check<'a> {
             let method = line.method().unwrap_or_default().to_owned();
             if method == "session/prompt" {
                 *self.prompts.entry(session_of(line)).or_default() += 1;
+            }
+            if method == "session/load" {
+                // The client knows the session before it asks, and is told all of it anew.
+                let session = session_of(line);
+                self.calls.retain(|(known, _), _| *known != session);
+                self.loading.insert(session.clone());
+                self.sessions.insert(session);
             }
             self.asked.insert(id, (method, line.params().clone()));
         } else if line.is_response()
@@ -114,6 +124,10 @@ impl<'a> Check<'a> {
             return self.breaks("a request is answered once", line);
         };
         self.answered.insert(id);
+        if method == "session/load" {
+            // S01: everything was told before this answer.
+            self.loading.remove(params["sessionId"].as_str().unwrap_or_default());
+        }
         if method == "session/prompt" {
             let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
             if let Some(n_open) = self.prompts.get_mut(&session) {
@@ -145,6 +159,16 @@ impl<'a> Check<'a> {
                 self.sessions.insert(result["sessionId"].as_str().unwrap_or_default().to_owned());
                 fits::<NewSessionResponse>(result)
             }
+            "session/fork" => {
+                self.sessions.insert(result["sessionId"].as_str().unwrap_or_default().to_owned());
+                fits::<ForkSessionResponse>(result)
+            }
+            "session/load" => fits::<LoadSessionResponse>(result),
+            "session/resume" => {
+                self.sessions.insert(params["sessionId"].as_str().unwrap_or_default().to_owned());
+                fits::<ResumeSessionResponse>(result)
+            }
+            "session/list" => fits::<ListSessionsResponse>(result),
             "session/prompt" => fits::<PromptResponse>(result),
             "session/set_mode" => fits::<SetSessionModeResponse>(result),
             "session/set_config_option" => fits::<SetSessionConfigOptionResponse>(result),
@@ -229,7 +253,10 @@ impl<'a> Check<'a> {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         // M01: nothing of a turn after its answer.
         let of_turn = matches!(kind, "agent_thought_chunk" | "agent_message_chunk" | "tool_call" | "tool_call_update" | "plan");
-        if of_turn && self.prompts.get(&session).copied().unwrap_or_default() == 0 {
+        // The plan that stands when a session is resumed is told once, and no prompt was sent then.
+        let n_open = self.prompts.get(&session).copied();
+        let is_told = self.loading.contains(&session) || kind == "plan" && n_open.is_none();
+        if of_turn && !is_told && n_open.unwrap_or_default() == 0 {
             self.breaks("nothing of a turn comes after its answer", line);
         }
         match kind {

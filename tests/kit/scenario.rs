@@ -194,6 +194,7 @@ impl Scenario {
             agent_env,
             mark,
             spare_rules: self.spare_rules,
+            earlier: Vec::new(),
             _root: root,
         }
     }
@@ -213,6 +214,8 @@ pub struct Stage {
     agent_env: Vec<(String, String)>,
     mark: Mark,
     spare_rules: Vec<&'static str>,
+    /// Conversations with processes that are gone.
+    earlier: Vec<Vec<Arc<Line>>>,
     _root: TempDir,
 }
 
@@ -512,6 +515,29 @@ impl Stage {
         self.runtime().block_on(self.process.ended(within))
     }
 
+    /// Kills the agent and starts another in the same home, for the same editor. No session is open in it.
+    pub fn restart(&mut self) {
+        self.kill();
+        let old = self.editor.take().expect("the editor is there until the stage goes");
+        self.earlier.push(old.wire.lines());
+        let (process, editor) = self.runtime().block_on(async {
+            let (process, stdin, stdout) = AgentProcess::start(&["acp"], &self.agent_env, &self.root);
+            (process, Editor::connect(stdin, stdout, Arc::default(), old.desk.clone()).await)
+        });
+        self.process = process;
+        self.editor = Some(editor);
+        self.request("initialize", self.client.initialize_params()).expect("initialize is answered");
+    }
+
+    /// Asks this of the first session, in its folder.
+    ///
+    /// # Errors
+    /// The agent's own.
+    pub fn about_session(&self, method: &str) -> Result<Value, Error> {
+        let params = json!({ "sessionId": self.session, "cwd": self.workspace(), "mcpServers": [] });
+        self.request(method, params)
+    }
+
     /// `kill -9`.
     pub fn kill(&self) {
         self.runtime().block_on(self.process.kill());
@@ -566,6 +592,7 @@ impl Drop for Stage {
         let Some(editor) = editor else { return };
         let lines = editor.wire.lines();
         let mut faults = violations(&lines, &self.client);
+        faults.extend(self.earlier.iter().flat_map(|lines| violations(lines, &self.client)));
         faults.retain(|fault| !self.spare_rules.iter().any(|rule| fault.starts_with(rule)));
         faults.extend(editor.desk.unexpected().iter().map(|question| format!("nobody expected {question}")));
         let unused = editor.desk.unused_decisions();
