@@ -308,6 +308,37 @@ pub enum SessionEvent {
         /// Identity of the message that shows it.
         message_id: MessageId,
     },
+    /// A hook of the user is about to run.
+    #[serde(rename = "hook/invoked", rename_all = "camelCase")]
+    HookInvoked {
+        /// When it runs, for instance `PreToolUse`.
+        point: String,
+        /// Dialect of its settings.
+        dialect: String,
+        /// What it is for; `None` is all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        matcher: Option<String>,
+        /// Names the hook in its file.
+        handler_id: String,
+    },
+    /// A hook ended.
+    #[serde(rename = "hook/result", rename_all = "camelCase")]
+    HookResult {
+        /// When it ran.
+        point: String,
+        /// Names the hook in its file.
+        handler_id: String,
+        /// `deny`, `ask`, `allow`, `stop`, `context`, `none`, or `error` for one that failed and decided nothing.
+        decision: String,
+        /// Its exit code, when it ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// The beginning of its errors.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr_summary: Option<String>,
+        /// How long it took.
+        duration_ms: u64,
+    },
     /// The title changed; the latest wins.
     #[serde(rename = "session/title")]
     Title {
@@ -330,6 +361,8 @@ impl SessionEvent {
                 | Self::Notice { .. }
                 | Self::PermissionRule { .. }
                 | Self::JobSettled { .. }
+                | Self::HookInvoked { .. }
+                | Self::HookResult { .. }
         )
     }
 }

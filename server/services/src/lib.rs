@@ -14,6 +14,7 @@ pub mod code_runtime;
 pub mod fake;
 pub mod file_search;
 pub mod file_system;
+pub mod hooks;
 pub mod jobs;
 pub mod language_servers;
 pub mod mcp_servers;

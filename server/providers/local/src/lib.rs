@@ -8,6 +8,7 @@
 pub mod attachments;
 pub mod clock;
 pub mod files;
+pub mod hooks;
 pub mod search;
 pub mod shell;
 pub mod spill;
@@ -17,6 +18,7 @@ mod private_files;
 pub use attachments::LocalAttachments;
 pub use clock::SystemClock;
 pub use files::LocalFileSystem;
+pub use hooks::LocalHooks;
 pub use search::LocalSearch;
 pub use shell::LocalShell;
 pub use spill::LocalSpill;

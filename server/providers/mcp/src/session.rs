@@ -51,7 +51,7 @@ impl Session {
         let waiting: Vec<_> = self.lock().iter().map(|entry| entry.now.clone()).collect();
         let all = join_all(waiting.into_iter().map(async |mut now| {
             // An error says that the server's task is gone: nothing goes on then either.
-            let _ = now.wait_for(|snapshot| settled(snapshot)).await;
+            let _ = now.wait_for(settled).await;
         }));
         // Those that are late appear by themselves.
         let _ = tokio::time::timeout(budget, all).await;

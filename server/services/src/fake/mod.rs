@@ -5,6 +5,7 @@
 
 mod clock;
 mod files;
+mod hooks;
 mod jobs;
 mod language_servers;
 mod mcp;
@@ -16,6 +17,7 @@ mod web;
 
 pub use clock::FakeClock;
 pub use files::FakeFiles;
+pub use hooks::FakeHooks;
 pub use jobs::{FakeJobs, FakeOutput};
 pub use language_servers::FakeLanguageServers;
 pub use mcp::FakeMcp;

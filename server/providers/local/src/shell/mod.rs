@@ -7,7 +7,7 @@
 mod capture;
 mod decode;
 mod live;
-mod process;
+pub(crate) mod process;
 mod signal;
 
 pub use capture::{HeadTail, StreamCapture, captured_from_file};
