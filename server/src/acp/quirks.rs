@@ -16,50 +16,47 @@ pub enum CommandForm {
 struct Row {
     /// `clientInfo.name`.
     name: &'static str,
-    /// Where the difference was seen.
-    #[cfg_attr(not(test), expect(dead_code, reason = "documentation that tests print"))]
-    seen_in: &'static str,
     quirks: fn(&mut Quirks),
     command_form: CommandForm,
 }
 
 const TABLE: &[Row] = &[
+    // Client source, July 2026: titles other than edit and execute are Markdown, lines are 0-based rows.
     Row {
         name: "zed",
-        seen_in: "client source, July 2026: titles other than edit and execute are Markdown, lines are 0-based rows",
         quirks: |quirks| {
             quirks.markdown_titles = true;
             quirks.zero_based_lines = true;
         },
         command_form: CommandForm::WholeLine,
     },
+    // 0.6.20: a command with a space is given to the shell and its arguments are ignored.
     Row {
         name: "toad",
-        seen_in: "0.6.20: a command with a space is given to the shell and its arguments are ignored",
         quirks: |_| {},
         command_form: CommandForm::WholeLine,
     },
+    // 0.19.1: both forms work; the whole line reads better.
     Row {
         name: "acpx",
-        seen_in: "0.19.1: both forms work; the whole line reads better",
         quirks: |_| {},
         command_form: CommandForm::WholeLine,
     },
+    // 0.2.0: arguments are joined unquoted; a question shows only its title.
     Row {
         name: "vscode-acp-client",
-        seen_in: "0.2.0: arguments are joined unquoted; a question shows only its title",
         quirks: |quirks| quirks.whole_question_titles = true,
         command_form: CommandForm::WholeLine,
     },
+    // 0.11: an unknown update ends the client.
     Row {
         name: "yopo",
-        seen_in: "0.11: an unknown update ends the client",
         quirks: |quirks| quirks.usage_updates = false,
         command_form: CommandForm::ProgramAndArgs,
     },
 ];
 
-/// What is different about this client.
+/// What is different about this client. No difference known so far depends on the version.
 pub fn of(name: &str, _version: &str) -> (Quirks, CommandForm) {
     let mut quirks = Quirks::default();
     match TABLE.iter().find(|row| row.name.eq_ignore_ascii_case(name)) {
@@ -68,5 +65,30 @@ pub fn of(name: &str, _version: &str) -> (Quirks, CommandForm) {
             (quirks, row.command_form)
         }
         None => (quirks, CommandForm::default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_known_client_gets_its_row_and_nobody_else_does() {
+        let plain = (Quirks::default(), CommandForm::ProgramAndArgs);
+        let line = (Quirks::default(), CommandForm::WholeLine);
+        let cases = [
+            ("zed", (Quirks { markdown_titles: true, zero_based_lines: true, ..plain.0 }, CommandForm::WholeLine)),
+            ("Zed", (Quirks { markdown_titles: true, zero_based_lines: true, ..plain.0 }, CommandForm::WholeLine)),
+            ("toad", line),
+            ("acpx", line),
+            ("vscode-acp-client", (Quirks { whole_question_titles: true, ..plain.0 }, CommandForm::WholeLine)),
+            ("yopo", (Quirks { usage_updates: false, ..plain.0 }, CommandForm::ProgramAndArgs)),
+            ("somebody else", plain),
+            ("", plain),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(of(name, "1.0"), expected, "{name}");
+        }
+        assert!(TABLE.iter().all(|row| cases.iter().any(|(name, _)| *name == row.name)));
     }
 }
