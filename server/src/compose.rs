@@ -1,17 +1,19 @@
 //! Who implements what: the only place that names concrete providers.
 
 use crate::acp::{Credentials, ServerParts};
-use crate::config::{Config, Paths, ProviderConfig, WebSearchKind, WireFormat, process_environment};
+use crate::config::{self, Config, Paths, ProviderConfig, WebSearchKind, WireFormat, process_environment};
 use anyhow::Context;
+use pipeline::policies::hooks::{HookSettings, Hooks};
 use pipeline::policies::permission::{PermissionOptions, PermissionPolicy};
 use pipeline::policies::repeat::RepeatReminder;
 use pipeline::policies::spill::SpillPolicy;
 use pipeline::policies::timeout::TimeoutPolicy;
 use pipeline::policy::Policy;
-use pipeline::registry::{Registration, Registry};
+use pipeline::registry::{CodeMode, Registration, Registry};
 use pipeline::run::Pipeline;
+use provider_code_runtime::QuickJsRuntime;
 use provider_llm::{LlmConfig, LlmModels};
-use provider_local::{LocalAttachments, LocalShell, LocalSpill, SystemClock};
+use provider_local::{LocalAttachments, LocalHooks, LocalShell, LocalSpill, SystemClock};
 use provider_mcp::LocalMcpServers;
 use provider_sandbox::ExecSandbox;
 use provider_store::JsonlSessionStore;
@@ -45,10 +47,13 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
     let attachments = Arc::new(LocalAttachments::new(paths.data.join("attachments")));
     let exe = std::env::current_exe().context("this program cannot find its own file")?;
     let sandbox = Arc::new(ExecSandbox::new(vec![exe.to_string_lossy().into_owned(), SANDBOX_EXEC.to_owned()]));
+    let (hooks, problems) = hooks(&config);
     Ok(ServerParts {
         store: Arc::new(JsonlSessionStore::new(paths.sessions())),
         models: models(&config, &paths, attachments.clone()),
-        pipeline: Arc::new(pipeline(&config, &*sandbox)?),
+        pipeline: Arc::new(pipeline(&config, &*sandbox, hooks.clone())?),
+        hooks,
+        problems,
         spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
         mcp_servers: Arc::new(LocalMcpServers),
         web: Some(Arc::new(HttpWeb::new(web_settings(&config), Arc::new(process_environment)))),
@@ -113,7 +118,11 @@ fn provider_of(provider: &ProviderConfig) -> provider_llm::ProviderConfig {
 }
 
 /// Every tool that is switched on, and the policies; the earlier one is outside the later.
-fn pipeline(config: &Config, sandbox: &dyn Sandbox) -> anyhow::Result<Pipeline> {
+fn pipeline(
+    config: &Config,
+    sandbox: &dyn Sandbox,
+    hooks: Option<Arc<Hooks>>,
+) -> anyhow::Result<Pipeline> {
     let registry = Registry::new();
     let choice = ToolChoice {
         enable: config.tools.enable.iter().map(|family| family.id().to_owned()).collect(),
@@ -122,19 +131,42 @@ fn pipeline(config: &Config, sandbox: &dyn Sandbox) -> anyhow::Result<Pipeline> 
     for tool in all_tools(&choice) {
         registry.register(None, tool, Registration::default())?.keep();
     }
-    let policies: [Arc<dyn Policy>; 4] = [
+    // The engine itself is built by the first program.
+    registry.provide_run_code(tools::code::run_code(Some(Arc::new(QuickJsRuntime))))?.keep();
+    let code_mode = match config.tools.code_mode {
+        config::CodeMode::Native => CodeMode::Native,
+        config::CodeMode::Code => CodeMode::Code,
+        config::CodeMode::Both => CodeMode::Both,
+    };
+    registry.set_code_mode(None, code_mode)?.keep();
+    let mut policies: Vec<Arc<dyn Policy>> = vec![
         Arc::new(SpillPolicy::default()),
         Arc::new(RepeatReminder::default()),
         Arc::new(PermissionPolicy::new(PermissionOptions {
             can_confine_commands: sandbox.support().level != SandboxLevel::None,
             temporary_folders: vec![PathBuf::from("/tmp"), std::env::temp_dir()],
         })),
-        Arc::new(TimeoutPolicy),
     ];
+    policies.extend(hooks.map(|hooks| hooks as Arc<dyn Policy>));
+    policies.push(Arc::new(TimeoutPolicy));
     for policy in policies {
         registry.add_policy(None, policy)?.keep();
     }
     Ok(Pipeline::new(registry))
+}
+
+/// The hooks of the user's file, and what of it was not taken; a file that is not used at all is one problem.
+fn hooks(config: &Config) -> (Option<Arc<Hooks>>, Vec<String>) {
+    let Some(file) = &config.hooks.file else { return (None, Vec::new()) };
+    let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+    match read.and_then(|text| HookSettings::parse(&text)) {
+        Ok(settings) => {
+            let problems =
+                settings.problems.iter().map(|problem| format!("{}: {problem}", file.display())).collect();
+            (Some(Arc::new(Hooks::new(settings, Arc::new(LocalHooks)))), problems)
+        }
+        Err(error) => (None, vec![format!("The hooks in {} are not used: {error}", file.display())]),
+    }
 }
 
 /// The file of stored keys.

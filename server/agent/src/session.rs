@@ -10,6 +10,7 @@ use crate::turn::Turn;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pipeline::context::SessionScope;
+use pipeline::policies::hooks::Hooks;
 use pipeline::registry::ScopeKey;
 use pipeline::schedule::Pipeline;
 use pipeline::source::ToolSource;
@@ -55,6 +56,8 @@ pub struct SessionParts {
     pub scope: Option<ScopeKey>,
     /// Tools that come and go while it lives; ended with it.
     pub tool_source: Option<Arc<dyn ToolSource>>,
+    /// The user's hooks; they stand in the pipeline too.
+    pub hooks: Option<Arc<Hooks>>,
     /// Who shows it.
     pub observer: Arc<dyn Observer>,
     /// Mode of a new session.
@@ -94,6 +97,9 @@ pub(crate) struct Shared {
     pub pipeline: Arc<Pipeline>,
     pub tools: Option<ScopeKey>,
     pub tool_source: Option<Arc<dyn ToolSource>>,
+    pub hooks: Option<Arc<Hooks>>,
+    /// Whether hooks were told that the session started.
+    pub is_started: AtomicBool,
     pub instructions_file: Option<PathBuf>,
     pub max_turn_requests: Option<u64>,
     /// What enters the conversation without a prompt.
@@ -159,6 +165,8 @@ impl Session {
             pipeline: parts.pipeline,
             tools: parts.scope,
             tool_source: parts.tool_source,
+            hooks: parts.hooks,
+            is_started: AtomicBool::new(false),
             instructions_file: parts.instructions_file,
             max_turn_requests: parts.max_turn_requests,
             inbox,

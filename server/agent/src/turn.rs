@@ -1,5 +1,7 @@
 //! One prompt to its end: the messages that enter, then steps until the model has said all.
 
+mod hooks;
+
 use crate::history::history;
 use crate::prompt::{RUNTIME_CONTEXT, runtime_context, system_prompt, workspace_instructions};
 use crate::session::Shared;
@@ -7,6 +9,7 @@ use crate::step::{Answer, StepId, ask};
 use crate::title::fallback_title;
 use pipeline::registry::{ActivationContext, ResolveError, ResolvedToolSet};
 use pipeline::schedule::Batch;
+use pipeline::sdk::program_sections;
 use protocol::content::ContentBlock;
 use protocol::event::{AbortCause, HeaderReason, SessionEvent, TitleSource, TurnEndReason};
 use protocol::id::MessageId;
@@ -16,7 +19,7 @@ use protocol::tool::ToolFailure;
 use services::session_store::StoreError;
 use services::spill::SpillRequest;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tokio_util::sync::CancellationToken;
 
 /// Longest text of one block of a prompt that is kept inline; a longer one is spilled.
@@ -27,12 +30,14 @@ pub(crate) struct Turn<'a> {
     shared: &'a Shared,
     cancel: CancellationToken,
     number: u64,
+    /// How often hooks kept it from ending.
+    n_sent_on: AtomicU32,
 }
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(shared: &'a Shared, cancel: CancellationToken) -> Self {
         let number = shared.core.state().turn + 1;
-        Self { shared, cancel, number }
+        Self { shared, cancel, number, n_sent_on: AtomicU32::new(0) }
     }
 
     /// Runs the turn to its end; one without content answers what the inbox holds. The caller closes what it left open and logs the end.
@@ -44,7 +49,12 @@ impl<'a> Turn<'a> {
         core.append(SessionEvent::TurnStart { turn: self.number })?;
         self.log_mode()?;
         if let Some(content) = content {
+            let contexts = match self.ask_at_prompt(&content).await? {
+                Ok(contexts) => contexts,
+                Err(reason) => return Ok(reason),
+            };
             self.enter(content).await?;
+            self.add_contexts(&contexts)?;
         }
         let mut step = 0;
         let mut attempts = 0;
@@ -108,7 +118,7 @@ impl<'a> Turn<'a> {
             FinishReason::Stop | FinishReason::ToolCalls => {}
         }
         if message.calls().next().is_none() {
-            return Ok(Some(TurnEndReason::Completed));
+            return self.ask_at_end().await;
         }
         let ended = self.run_calls(id, &message, tool_set.clone()).await;
         tool_set.dispose();
@@ -174,6 +184,9 @@ impl<'a> Turn<'a> {
         }
         if self.cancel.is_cancelled() {
             return Ok(Some(aborted()));
+        }
+        if let Some(reason) = self.stopped_by_call()? {
+            return Ok(Some(reason));
         }
         Ok(result.concluded.then_some(TurnEndReason::Completed))
     }
@@ -273,7 +286,8 @@ impl<'a> Turn<'a> {
         if state.runtime_context.as_deref() != Some(context.as_str()) {
             self.inject(RUNTIME_CONTEXT, ContextForm::Snapshot, &context)?;
         }
-        let system = system_prompt(&tools, &shared.scope.cwd, &shared.scope.roots, state.plan);
+        let programs = program_sections(registry, shared.tools, Some(tool_set));
+        let system = system_prompt(&tools, programs, &shared.scope.cwd, &shared.scope.roots, state.plan);
         let header = (system, schemas);
         let resumed = shared.resumed.swap(false, Ordering::Relaxed);
         if state.header.as_ref() != Some(&header) {

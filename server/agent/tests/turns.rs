@@ -148,6 +148,7 @@ impl Fixture {
         let session = Session::open(SessionParts {
             scope: None,
             tool_source: None,
+            hooks: None,
             header: SessionHeader {
                 version: LOG_VERSION,
                 id: SessionId::new("s"),

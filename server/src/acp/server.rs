@@ -14,6 +14,7 @@ use agent::commands::COMMANDS;
 use agent::session::{Session, SessionParts};
 use agent::state::SessionState;
 use agent_client_protocol::v1::schema::{McpServer, SessionId as WireSessionId, SessionUpdate};
+use pipeline::policies::hooks::Hooks;
 use pipeline::registry::Scope;
 use pipeline::schedule::Pipeline;
 use presenters::commands::{SlashCommand, present_commands};
@@ -61,6 +62,10 @@ pub struct ServerParts {
     pub spill: Arc<dyn Spill>,
     /// Where images go.
     pub attachments: Arc<dyn Attachments>,
+    /// The user's hooks.
+    pub hooks: Option<Arc<Hooks>>,
+    /// What the user must know about the configuration, in each session.
+    pub problems: Vec<String>,
     /// Servers with tools of their own.
     pub mcp_servers: Arc<dyn McpServers>,
     /// Pages and searches.
@@ -218,6 +223,7 @@ impl Server {
         let id = header.id.clone();
         let (config, ignored) = self.workspace_config(&header.cwd);
         told.extend(ignored);
+        told.extend(parts.problems.iter().cloned());
         let default_mode = config.session.mode;
         let (preset, plan) = SessionState::initial_mode(default_mode);
         let mut roots = vec![header.cwd.clone()];
@@ -323,6 +329,7 @@ impl Server {
             pipeline: parts.pipeline.clone(),
             scope: key,
             tool_source: Some(Arc::new(mcp_tools)),
+            hooks: parts.hooks.clone(),
             observer: Arc::new(ViewObserver(view.clone())),
             default_mode,
             network: config.sandbox.network,
