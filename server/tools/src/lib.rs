@@ -4,7 +4,9 @@
 //! services only, and describe what they show as cards; they know no client and no wire.
 
 pub mod ask;
+pub mod code;
 pub mod files;
+pub mod jobs;
 pub mod mcp;
 pub mod plan;
 pub mod search;
@@ -46,6 +48,7 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     }
     tools.extend(search::tools());
     tools.extend(shell::tools());
+    tools.extend(jobs::tools());
     tools.extend(web::tools());
     tools.extend(plan::tools());
     tools.extend(ask::tools());
