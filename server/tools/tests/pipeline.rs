@@ -4,8 +4,11 @@
 
 use pipeline::call::Call;
 use pipeline::fake::FakeSession;
-use pipeline::policies::add_standard;
-use pipeline::policies::permission::PermissionOptions;
+use pipeline::policies::permission::{PermissionOptions, PermissionPolicy};
+use pipeline::policies::repeat::RepeatReminder;
+use pipeline::policies::spill::SpillPolicy;
+use pipeline::policies::timeout::TimeoutPolicy;
+use pipeline::policy::Policy;
 use pipeline::registry::{Registration, Registry};
 use pipeline::run::Pipeline;
 use protocol::card::{ExitState, FileDiff, ResultCard};
@@ -17,6 +20,7 @@ use serde_json::{Value, json};
 use services::fake::{World, shell_outcome};
 use services::file_search::GlobFound;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tools::{ToolChoice, all_tools};
 
@@ -32,7 +36,15 @@ impl Run {
             registry.register(None, tool, Registration::default()).unwrap().keep();
         }
         let temporary_folders = vec![PathBuf::from("/tmp")];
-        add_standard(&registry, PermissionOptions { can_confine_commands: true, temporary_folders }).unwrap();
+        let policies: [Arc<dyn Policy>; 4] = [
+            Arc::new(SpillPolicy::default()),
+            Arc::new(RepeatReminder::default()),
+            Arc::new(PermissionPolicy::new(PermissionOptions { can_confine_commands: true, temporary_folders })),
+            Arc::new(TimeoutPolicy),
+        ];
+        for policy in policies {
+            registry.add_policy(None, policy).unwrap().keep();
+        }
         let session = FakeSession::new(World::new());
         session.host.set_mode(mode);
         Self { session, pipeline: Pipeline::new(registry) }
