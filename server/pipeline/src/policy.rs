@@ -5,8 +5,10 @@
 
 use crate::call::PendingCall;
 use crate::caught::caught;
+use crate::programs::SubCallLog;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
+use protocol::content::ContentBlock;
 use protocol::decision::{PostDecision, PreDecision};
 use protocol::message::UserMessage;
 use protocol::tool::{Outcome, ToolFailure};
@@ -52,6 +54,18 @@ pub trait Policy: Send + Sync {
         next: PostNext<'_>,
     ) -> Result<PostDecision, ToolFailure> {
         next.run().await
+    }
+
+    /// The content of a program's sub-call as it is logged; `None` keeps it. Neither the program nor the model sees it.
+    ///
+    /// # Errors
+    /// The content is logged as it was.
+    async fn log_sub_call(
+        &self,
+        _log: &SubCallLog<'_>,
+        _content: &[ContentBlock],
+    ) -> Result<Option<Vec<ContentBlock>>, ToolFailure> {
+        Ok(None)
     }
 
     /// Sees the final outcome; can change nothing.

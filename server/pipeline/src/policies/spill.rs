@@ -4,6 +4,7 @@
 
 use crate::call::PendingCall;
 use crate::policy::{Policy, PostNext};
+use crate::programs::SubCallLog;
 use async_trait::async_trait;
 use protocol::content::ContentBlock;
 use protocol::decision::{PostDecision, PostVerdict};
@@ -65,6 +66,17 @@ impl Policy for SpillPolicy {
             decision.verdict = PostVerdict::AcceptContent(fitted);
         }
         Ok(decision)
+    }
+
+    async fn log_sub_call(
+        &self,
+        log: &SubCallLog<'_>,
+        content: &[ContentBlock],
+    ) -> Result<Option<Vec<ContentBlock>>, ToolFailure> {
+        let session = &log.parent.session;
+        let spill = session.services.spill.as_ref();
+        let name = format!("{}.txt", log.name);
+        Ok(fit(spill, content, self.max_inline_bytes, &session.session_id, log.call_id, &name).await)
     }
 }
 
