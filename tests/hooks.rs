@@ -89,6 +89,8 @@ fn a_stop_hook_sends_the_turn_on_and_knows_the_second_time() {
 fn a_hook_after_a_call_gives_feedback_or_ends_the_turn() {
     let hook = r#"if grep -q stop; then echo '{"continue": false, "stopReason": "enough"}'; else echo 'run the formatter' >&2; exit 2; fi"#;
     let run = with_hooks(&json!({ "PostToolUse": each(&[hook]) }))
+        // The body was done well, and was shown so, before the hook had its say.
+        .spare_rule("a call ends once")
         .model(bash("echo one"))
         .model(bash("echo stop"))
         .start();
