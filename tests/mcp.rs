@@ -83,7 +83,7 @@ fn a_server_of_the_editor_is_started_exactly_as_it_was_sent() {
     assert_eq!(prompt(&run, &session), "end_turn");
     insta::assert_snapshot!(run.transcript(), @r#"
     > #2 go
-    < #2 call 1 read pending  echo (test)
+    < #2 call 1 other pending  echo (test)
     < #2 call 1 in_progress
     < #2 call 1 completed  "echo {\"text\": \"hi\"}"
     < #2 call 2 other pending  write (test)
@@ -98,6 +98,24 @@ fn a_server_of_the_editor_is_started_exactly_as_it_was_sent() {
     let started = logged(&run).first().cloned().expect("the server wrote down how it was started");
     assert_eq!(started["env"], json!({ "MCP_TEST_SECRET": SECRET }));
     assert_eq!(started["inherited"], false, "keys of models stay here");
+}
+
+#[test]
+fn a_call_looks_the_same_when_its_session_is_opened_without_the_server() {
+    let arranged = scenario().model(calls("mcp__test__echo", json!({ "text": "hi" }))).model(says("Done."));
+    let (run, session) = with_servers(arranged, json!([sent("test", &[])]));
+    assert_eq!(prompt(&run, &session), "end_turn");
+    run.request("session/close", json!({ "sessionId": session })).expect("session/close is answered");
+    let mut params = run.new_session_params();
+    params["sessionId"] = json!(session);
+    run.request("session/load", params).expect("session/load is answered");
+    let cards: Vec<Value> = run
+        .updates("tool_call")
+        .iter()
+        .map(|card| json!([card["title"], card["kind"], card["rawInput"]]))
+        .collect();
+    assert_eq!(cards.len(), 2);
+    assert_eq!(cards[0], cards[1]);
 }
 
 // X03

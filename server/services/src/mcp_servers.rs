@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+/// How every name of a server's tool begins.
+pub const PREFIX: &str = "mcp__";
+
 /// Longest name of a tool that models take.
 const MAX_NAME_LEN: usize = 64;
 
@@ -71,14 +74,14 @@ pub enum McpTransport {
         command: PathBuf,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables set on top of the scrubbed environment; passed exactly.
+        /// Variables set on top of the scrubbed environment; passed exactly, of two of one name the later one.
         env: Vec<(String, String)>,
     },
     /// Streamable HTTP.
     Http {
         /// Its address.
         url: String,
-        /// Headers of each request; passed exactly.
+        /// Headers of each request; passed exactly, of two of one name the later one.
         headers: Vec<(String, String)>,
     },
     /// A transport this program does not speak; such a server has failed at once.
@@ -190,7 +193,7 @@ pub enum McpContent {
 /// The name a model calls a server's tool by: `mcp__<server>__<tool>`, of the letters and the length that models take.
 /// A name that had to be changed ends in a hash of both parts, so that no two become one. Pure.
 pub fn tool_name(server: &str, tool: &str) -> String {
-    let plain = format!("mcp__{server}__{tool}");
+    let plain = format!("{PREFIX}{server}__{tool}");
     let is_taken = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if plain.len() <= MAX_NAME_LEN && plain.chars().all(is_taken) {
         return plain;

@@ -35,7 +35,7 @@ use services::web::Web;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tools::mcp::McpTools;
+use tools::mcp::{McpTools, absent_tool};
 
 /// Stored keys, as far as the connection touches them.
 pub trait Credentials: Send + Sync {
@@ -247,7 +247,7 @@ impl Server {
         let mcp_tools = McpTools::new(mcp.clone(), parts.pipeline.registry().clone(), scope.key(), disabled);
         let find_tool: FindTool = {
             let pipeline = parts.pipeline.clone();
-            Arc::new(move |name| pipeline.registry().get(name, key, None))
+            Arc::new(move |name| pipeline.registry().get(name, key, None).or_else(|| absent_tool(name)))
         };
         let parts_of_view = ViewParts {
             session_id: header.id.clone(),

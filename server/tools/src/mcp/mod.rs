@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use pipeline::registry::{Disposer, Registration, Registry, RegistryError, ScopeKey};
 use pipeline::source::ToolSource;
 use pipeline::tool::Tool;
-use services::mcp_servers::{McpSession, McpState, McpToolInfo, tool_name};
+use services::mcp_servers::{McpSession, McpState, McpToolInfo, PREFIX, tool_name};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tool::McpTool;
+use tool::{AbsentTool, McpTool};
 
 /// How long the first step waits for servers that are still being connected.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
@@ -31,6 +31,11 @@ pub struct McpTools {
     disabled: Vec<String>,
     has_waited: AtomicBool,
     servers: Mutex<HashMap<String, Held>>,
+}
+
+/// What cards of a call are made with when no tool of its name is registered; `None` when the name is none of a server's.
+pub fn absent_tool(name: &str) -> Option<Arc<dyn Tool>> {
+    name.starts_with(PREFIX).then(|| Arc::new(AbsentTool::new(name)) as Arc<dyn Tool>)
 }
 
 /// What is registered of a server.

@@ -10,7 +10,7 @@ use protocol::message::{ContextForm, MessageSource, UserMessage};
 use protocol::schema;
 use protocol::tool::{ToolFailure, ToolSchema};
 use serde_json::{Map, Value, json};
-use services::mcp_servers::{McpCall, McpContent, McpSession, McpToolInfo};
+use services::mcp_servers::{McpCall, McpContent, McpSession, McpToolInfo, PREFIX};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,14 +140,60 @@ impl Tool for McpTool {
     }
 
     fn present_call(&self, arguments: &Value) -> Option<CallCard> {
-        let title = self.info.title.as_deref().unwrap_or(&self.info.name);
-        Some(CallCard::Generic(GenericCall {
-            title: format!("{title} ({})", self.server),
-            kind: if self.info.only_reads { ToolCallKind::Read } else { ToolCallKind::Other },
-            raw_input: Some(arguments.clone()),
-            ..GenericCall::default()
-        }))
+        Some(card(&self.schema.name, arguments))
     }
+}
+
+/// A tool of a server that is not connected, for the cards of calls made when it was. Never registered.
+pub struct AbsentTool {
+    schema: ToolSchema,
+    output: Value,
+}
+
+impl AbsentTool {
+    /// Stands for the tool of this name.
+    pub fn new(name: &str) -> Self {
+        let parameters = json!({ "type": "object" });
+        Self {
+            schema: ToolSchema { name: name.to_owned(), description: String::new(), parameters },
+            output: json!({}),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for AbsentTool {
+    fn schema(&self) -> &ToolSchema {
+        &self.schema
+    }
+
+    fn output_schema(&self) -> &Value {
+        &self.output
+    }
+
+    async fn execute(&self, _arguments: &Value, _ctx: &ToolContext) -> Result<Value, ToolFailure> {
+        Err(ToolFailure::plain(format!("the MCP server of {} is not connected", self.schema.name)))
+    }
+
+    fn render(&self, _arguments: &Value, value: &Value) -> Result<Vec<ContentBlock>, String> {
+        Ok(blocks(value))
+    }
+
+    fn present_call(&self, arguments: &Value) -> Option<CallCard> {
+        Some(card(&self.schema.name, arguments))
+    }
+}
+
+/// The card of a call, from its name and arguments alone: the same whether the server is there or not.
+fn card(name: &str, arguments: &Value) -> CallCard {
+    let plain = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__"));
+    let title = plain.map_or_else(|| name.to_owned(), |(server, tool)| format!("{tool} ({server})"));
+    CallCard::Generic(GenericCall {
+        title,
+        kind: ToolCallKind::Other,
+        raw_input: Some(arguments.clone()),
+        ..GenericCall::default()
+    })
 }
 
 /// What models are told of a server's schema: the same, but always an object, as every provider demands.
