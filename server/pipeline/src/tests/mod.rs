@@ -4,5 +4,6 @@ mod approvals;
 mod batches;
 pub(crate) mod kit;
 mod policies;
+mod programs;
 mod properties;
 mod stages;
