@@ -6,7 +6,7 @@
 //! Reading order:
 //!
 //! * [`present_call`], [`call_in_progress`], [`present_result`]: one tool call from its announcement to its end.
-//! * [`terminal_attached`], [`terminal_output`], [`terminal_exited`], [`terminal_text`]: a command while it runs.
+//! * [`terminal_attached`], [`terminal_output`], [`terminal_exited`], [`terminal_text`], [`job_settled`]: a command while it runs, or after its call.
 //! * [`present_event`], [`present_text`], [`present_reasoning`], [`present_mode`], [`present_usage`]: everything else.
 //! * [`permission`], [`questions`]: what a person is asked, and what the answer means.
 //! * [`commands`]: the slash commands on offer.
@@ -39,7 +39,7 @@ mod fixtures;
 mod snapshot_tests;
 
 pub use call::{CallView, call_in_progress, fallback_card, present_call};
-pub use card::terminal::{terminal_attached, terminal_exited, terminal_output, terminal_text};
+pub use card::terminal::{job_settled, terminal_attached, terminal_exited, terminal_output, terminal_text};
 pub use event::{Showing, present_event, present_mode, present_title, present_usage};
 pub use message::{present_reasoning, present_text};
 pub use result::{ResultContext, WholeText, present_result};

@@ -86,6 +86,35 @@ pub fn terminal_text(
     update(call.call_id, ToolCallUpdateFields::new().content(shown), None)
 }
 
+/// Shows how a background job ended, in the card of the call that started it. The status is left alone: the call ended
+/// before. `status` is one line; a terminal that was shown live stays and stands for the output.
+pub fn job_settled(
+    ctx: &PresentContext,
+    call: &CallView<'_>,
+    (tail, omitted_bytes): (&str, u64),
+    status: &str,
+    terminal: Option<&TerminalId>,
+) -> SessionUpdate {
+    let mut shown = match call.card {
+        CallCard::Terminal(card) => description(card),
+        _ => content(ctx, call),
+    };
+    match terminal {
+        Some(terminal_id) => shown.push(embedded(terminal_id.as_str())),
+        None => {
+            let mut text = plain_terminal_text(tail);
+            if omitted_bytes > 0 {
+                text = format!("[{omitted_bytes} earlier bytes not shown]\n{text}");
+            }
+            if !text.is_empty() {
+                shown.push(text_item(fence("console", &text)));
+            }
+        }
+    }
+    shown.push(text_item(status.to_owned()));
+    update(call.call_id, ToolCallUpdateFields::new().content(shown), None)
+}
+
 /// The end of a command that has a terminal card on both sides.
 pub(crate) fn completed(
     ctx: &PresentContext,

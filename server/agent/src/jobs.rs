@@ -181,7 +181,15 @@ impl Jobs for SessionJobs {
             };
             let (settled, _) = watch::channel(false);
             let token = token.clone();
-            state.jobs.push(Job { info, call_id, max_output_bytes, output, token, is_reported: false, settled });
+            state.jobs.push(Job {
+                info,
+                call_id,
+                max_output_bytes,
+                output,
+                token,
+                is_reported: false,
+                settled,
+            });
             state.forget_old();
             id
         };
@@ -254,8 +262,10 @@ fn started(record: &Record) -> Option<&str> {
 /// What the model reads when a job ended by itself. The label gives way to the bound; id and advice stay.
 fn notice(job: &JobInfo, max_bytes: Option<usize>) -> String {
     let (id, kind) = (&job.id, &job.kind);
-    let end = format!("{}\nRead what is left of its output with job_output (job_id: {id}).", job.status_line());
-    let room = max_bytes.unwrap_or(usize::MAX).saturating_sub(end.len() + id.as_str().len() + kind.len() + 40);
+    let end =
+        format!("{}\nRead what is left of its output with job_output (job_id: {id}).", job.status_line());
+    let room =
+        max_bytes.unwrap_or(usize::MAX).saturating_sub(end.len() + id.as_str().len() + kind.len() + 40);
     let max = room.min(MAX_NOTICE_LABEL_BYTES).min(job.label.len());
     let cut = (0..=max).rev().find(|&at| job.label.is_char_boundary(at)).unwrap_or(0);
     let ellipsis = if cut < job.label.len() { "…" } else { "" };

@@ -140,7 +140,9 @@ pub enum JobKill {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
     /// There is no such job in this session.
-    #[error("there is no job `{0}` in this session; job_list names those there are (jobs end with their session)")]
+    #[error(
+        "there is no job `{0}` in this session; job_list names those there are (jobs end with their session)"
+    )]
     Unknown(JobId),
     /// Too many run.
     #[error("{MAX_ACTIVE_JOBS} background jobs run already; stop one with job_kill or wait for one to end")]

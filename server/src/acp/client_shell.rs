@@ -23,7 +23,7 @@ use provider_local::shell::{HeadTail, MARKER_VARIABLE, check_workdir, signal_nam
 use services::clock::Clock;
 use services::sandbox::Sandbox;
 use services::shell::{
-    CapturedStream, LiveSink, SandboxPolicy, Shell, ShellError, ShellOutcome, ShellRequest,
+    CapturedStream, LiveSink, OutputTap, SandboxPolicy, Shell, ShellError, ShellOutcome, ShellRequest, StreamName,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,8 @@ const CREATE_BUDGET: Duration = Duration::from_secs(30);
 const OUTPUT_BUDGET: Duration = Duration::from_secs(2);
 /// How often the capture is looked at for an exit that the client does not report.
 const POLL: Duration = Duration::from_millis(50);
+/// How often output is passed on to whoever reads along.
+const FEED_POLL: Duration = Duration::from_millis(150);
 /// The same while the command is being stopped.
 const STOP_POLL: Duration = Duration::from_millis(5);
 /// How much longer the client may take to report an exit that is known already.
@@ -239,13 +241,37 @@ impl Shell for ClientShell {
         live: LiveSink,
         cancel: &CancellationToken,
     ) -> Result<ShellOutcome, ShellError> {
+        self.run_with(request, live, None, cancel).await
+    }
+
+    /// # Cancellation
+    /// As [`ClientShell::run`].
+    async fn run_tapped(
+        &self,
+        request: ShellRequest,
+        live: LiveSink,
+        tap: OutputTap,
+        cancel: &CancellationToken,
+    ) -> Result<ShellOutcome, ShellError> {
+        self.run_with(request, live, Some(tap), cancel).await
+    }
+}
+
+impl ClientShell {
+    async fn run_with(
+        &self,
+        request: ShellRequest,
+        live: LiveSink,
+        tap: Option<OutputTap>,
+        cancel: &CancellationToken,
+    ) -> Result<ShellOutcome, ShellError> {
         check_workdir(&request.workdir).await?;
         let marker = self.clock.fresh_id();
         let folder = match CaptureFolder::create(&request.spill_directory, &marker).await {
             Ok(folder) => folder,
             Err(error) => {
                 tracing::warn!(%error, "no folder for the output of a client's terminal; running locally");
-                return self.local.run(request, live, cancel).await;
+                return self.run_locally(request, live, tap, cancel).await;
             }
         };
         let argv = self.sandbox.wrap(&request.argv, &request.sandbox, Some(folder.path()))?;
@@ -253,7 +279,7 @@ impl Shell for ClientShell {
             Started::Terminal(terminal) => terminal,
             Started::Refused(error) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 tracing::warn!(%error, "the client knows no terminals after all; running locally");
-                return self.local.run(request, live, cancel).await;
+                return self.run_locally(request, live, tap, cancel).await;
             }
             // Whoever refused it there has not allowed it here.
             Started::Refused(error) => {
@@ -270,13 +296,69 @@ impl Shell for ClientShell {
             call_id: request.call_id.clone(),
             terminal_id: TerminalId::new(terminal.id()),
         });
-        let end = self.watch(&terminal, &folder, request.timeout, cancel).await;
+        let mut feed = tap.map(|tap| Feed { tap, folder: &folder, offsets: [0, 0] });
+        let end = tokio::select! {
+            end = self.watch(&terminal, &folder, request.timeout, cancel) => end,
+            never = self.feed(&mut feed) => match never {},
+        };
+        if let Some(feed) = &mut feed {
+            feed.pass_on().await;
+        }
+        drop(feed);
         let outcome = self.outcome(&terminal, &folder, &request, end).await;
         terminal.release(&*self.clock).await;
         if outcome.stdout.spill_path.is_some() || outcome.stderr.spill_path.is_some() {
             folder.keep();
         }
         self.judged(&request.sandbox, outcome)
+    }
+}
+
+impl ClientShell {
+    async fn run_locally(
+        &self,
+        request: ShellRequest,
+        live: LiveSink,
+        tap: Option<OutputTap>,
+        cancel: &CancellationToken,
+    ) -> Result<ShellOutcome, ShellError> {
+        match tap {
+            Some(tap) => self.local.run_tapped(request, live, tap, cancel).await,
+            None => self.local.run(request, live, cancel).await,
+        }
+    }
+
+    /// Passes output on for as long as it is polled; never completes.
+    async fn feed(&self, feed: &mut Option<Feed<'_>>) -> std::convert::Infallible {
+        let Some(feed) = feed else { return std::future::pending().await };
+        loop {
+            self.clock.sleep(FEED_POLL).await;
+            feed.pass_on().await;
+        }
+    }
+}
+
+/// Passes on what the wrapper writes down, as it grows.
+struct Feed<'a> {
+    tap: OutputTap,
+    folder: &'a CaptureFolder,
+    /// How far each stream was passed on.
+    offsets: [u64; 2],
+}
+
+impl Feed<'_> {
+    /// Passes on what came since. May be dropped at any time; nothing is passed on twice.
+    async fn pass_on(&mut self) {
+        for (stream, offset) in [StreamName::Stdout, StreamName::Stderr].into_iter().zip(&mut self.offsets) {
+            loop {
+                let piece = self.folder.read_from(stream, *offset).await;
+                if piece.is_empty() {
+                    break;
+                }
+                *offset += piece.len() as u64;
+                (self.tap)(stream, &piece);
+            }
+        }
     }
 }
 

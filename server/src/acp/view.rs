@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use base64::Engine;
 use pipeline::tool::Tool;
 use presenters::{
-    PresentContext, ResultContext, Showing, TerminalStyle, WholeText, call_in_progress, fallback_card,
+    PresentContext, ResultContext, Showing, TerminalStyle, WholeText, call_in_progress, fallback_card, job_settled,
     present_call, present_event, present_mode, present_reasoning, present_result, present_text,
     present_usage, terminal_attached, terminal_exited, terminal_output, terminal_text,
 };
@@ -43,6 +43,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
+/// The part of a result's meta that names the job it started.
+const JOB_META: &str = "jobId";
 /// How often a command that is shown as text is shown again.
 const TEXT_EVERY: Duration = Duration::from_millis(500);
 /// Largest side of a change that is shown as a whole; beyond it the hunks are.
@@ -93,6 +95,7 @@ impl SessionView {
         let shown = Shown {
             state,
             calls: HashMap::new(),
+            jobs: HashMap::new(),
             streaming: Vec::new(),
             command: None,
             running: HashMap::new(),
@@ -168,17 +171,34 @@ impl SessionView {
                     error: error.clone(),
                     meta: meta.clone(),
                 };
-                match shown.calls.remove(&message.call_id) {
-                    // A policy may have replaced what the model reads; how the call ended was shown when its body did.
-                    Some(call)
-                        if live && call.settled.as_ref().is_some_and(|shown| shown.error == result.error) =>
-                    {
-                        Vec::new()
-                    }
-                    Some(call) => vec![self.result(ctx, &message.call_id, &call, &result).await],
-                    // A result that replaces earlier history is no execution.
-                    None => Vec::new(),
+                // A result that replaces earlier history is no execution.
+                let Some(mut call) = shown.calls.remove(&message.call_id) else { return Vec::new() };
+                // A policy may have replaced what the model reads; how the call ended was shown when its body did.
+                let was_shown =
+                    live && call.settled.as_ref().is_some_and(|shown| shown.error == result.error);
+                let mut updates = Vec::new();
+                if !was_shown {
+                    updates.push(self.result(ctx, &message.call_id, &call, &result).await);
                 }
+                if meta.as_ref().is_some_and(|meta| meta.get(JOB_META).is_some()) {
+                    if let Some(end) = call.job_end.take() {
+                        updates.extend(job_end(ctx, &call, &end, live));
+                    } else {
+                        updates.extend(self.job_so_far(&message.call_id, &call));
+                        shown.jobs.insert(message.call_id.clone(), call);
+                    }
+                }
+                updates
+            }
+            SessionEvent::JobSettled { call_id, .. } => {
+                if let Some(call) = shown.jobs.remove(call_id) {
+                    return job_end(ctx, &call, &record.event, live).into_iter().collect();
+                }
+                // Its call has not ended yet, and will replace what the card holds.
+                if let Some(call) = shown.calls.get_mut(call_id) {
+                    call.job_end = Some(record.event.clone());
+                }
+                Vec::new()
             }
             SessionEvent::PlanMode { .. } | SessionEvent::PermissionPreset { .. } => {
                 if live && shown.state.mode() != mode {
@@ -250,18 +270,21 @@ impl SessionView {
                 vec![update]
             }
             LiveUpdate::TerminalAttached { call_id, terminal_id } => {
-                let Some(call) = shown.calls.get_mut(call_id) else { return Vec::new() };
+                let Some(call) = shown.call_mut(call_id) else { return Vec::new() };
                 call.terminal = Some(terminal_id.clone());
                 vec![terminal_attached(ctx, &call.view(call_id), terminal_id)]
             }
             LiveUpdate::TerminalOpened { call_id, .. } => {
-                if let (TerminalStyle::Display, Some(call)) = (ctx.terminals, shown.calls.get_mut(call_id)) {
+                if let (TerminalStyle::Display, Some(call)) = (ctx.terminals, shown.calls.get_mut(call_id))
+                    // Only such a card announced a terminal.
+                    && matches!(call.card, CallCard::Terminal(_))
+                {
                     call.terminal = Some(TerminalId::new(call_id.as_str()));
                 }
                 Vec::new()
             }
             LiveUpdate::TerminalOutput { call_id, delta } => {
-                let Some(call) = shown.calls.get_mut(call_id) else { return Vec::new() };
+                let Some(call) = shown.call_mut(call_id) else { return Vec::new() };
                 if call.terminal.is_some() {
                     return vec![terminal_output(call_id, delta)];
                 }
@@ -277,6 +300,16 @@ impl SessionView {
                 };
                 displayed.then(|| terminal_exited(call_id, &exit)).into_iter().collect()
             }
+        }
+    }
+
+    /// What a job that goes on has shown so far; its call's end has replaced it.
+    fn job_so_far(&self, call_id: &CallId, call: &ShownCall) -> Option<SessionUpdate> {
+        let (ctx, view) = (&self.parts.context, call.view(call_id));
+        match &call.terminal {
+            Some(terminal_id) => Some(terminal_attached(ctx, &view, terminal_id)),
+            None if call.text.tail.is_empty() => None,
+            None => Some(terminal_text(ctx, &view, &call.text.tail, call.text.omitted_bytes)),
         }
     }
 
@@ -425,4 +458,16 @@ impl Observer for ViewObserver {
     async fn ready(&self) {
         self.0.parts.outbox.ready().await;
     }
+}
+
+/// How a job ended, in the card of its call. On load a terminal of the client is gone, and the logged end of the output
+/// stands for it.
+fn job_end(ctx: &PresentContext, call: &ShownCall, end: &SessionEvent, live: bool) -> Option<SessionUpdate> {
+    let SessionEvent::JobSettled { call_id, job_id, status, detail, tail, omitted_bytes } = end else {
+        return None;
+    };
+    let detail = detail.as_ref().map(|detail| format!(", {detail}")).unwrap_or_default();
+    let line = format!("{job_id}: {status}{detail}");
+    let terminal = call.terminal.as_ref().filter(|_| live);
+    Some(job_settled(ctx, &call.view(call_id), (tail, *omitted_bytes), &line, terminal))
 }

@@ -5,9 +5,12 @@
 use provider_local::shell::{MARKER_VARIABLE, captured_from_file};
 use provider_sandbox::{CapturedExit, PID_FILE, STDERR_FILE, STDOUT_FILE, read_exit};
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process};
-use services::shell::CapturedStream;
+use services::shell::{CapturedStream, StreamName};
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Most bytes read of a stream at a time.
+const MAX_PIECE_BYTES: u64 = 256 << 10;
 
 /// The folder of one command; removed when dropped, unless it is kept.
 #[derive(Debug)]
@@ -45,6 +48,25 @@ impl CaptureFolder {
     pub(super) async fn exit(&self) -> Option<CapturedExit> {
         let path = self.path.clone();
         blocking(move || read_exit(&path).ok().flatten()).await.ok()?
+    }
+
+    /// What one stream holds from `offset` on, a bounded piece of it.
+    pub(super) async fn read_from(&self, stream: StreamName, offset: u64) -> Vec<u8> {
+        let name = match stream {
+            StreamName::Stdout => STDOUT_FILE,
+            StreamName::Stderr => STDERR_FILE,
+        };
+        let path = self.path.join(name);
+        let piece = blocking(move || {
+            use std::io::{Read, Seek, SeekFrom};
+            let mut file = std::fs::File::open(path)?;
+            file.seek(SeekFrom::Start(offset))?;
+            let mut piece = Vec::new();
+            file.take(MAX_PIECE_BYTES).read_to_end(&mut piece)?;
+            io::Result::Ok(piece)
+        });
+        // A stream that is not there yet has printed nothing.
+        piece.await.and_then(|piece| piece).unwrap_or_default()
     }
 
     /// What is kept of stdout and stderr.

@@ -17,6 +17,8 @@ impl SessionView {
         let mut shown = self.shown.lock().await;
         shown.state = self.parts.initial.clone();
         shown.running = std::mem::take(&mut shown.calls);
+        let jobs = std::mem::take(&mut shown.jobs);
+        shown.running.extend(jobs);
         shown.command = None;
     }
 
@@ -35,6 +37,9 @@ impl SessionView {
         let mut updates: Vec<SessionUpdate> = shown.streaming.iter().filter_map(present_stream).collect();
         for (call_id, call) in &shown.calls {
             updates.extend(self.running_call(call_id, call).await);
+        }
+        for (call_id, call) in &shown.jobs {
+            updates.extend(self.job_so_far(call_id, call));
         }
         updates.push(present_mode(shown.state.mode()));
         updates.extend(self.present(&shown.state));

@@ -20,6 +20,8 @@ const TEXT_TAIL_BYTES: usize = 8 << 10;
 pub(super) struct Shown {
     pub state: SessionState,
     pub calls: HashMap<CallId, ShownCall>,
+    /// Calls that ended and whose background jobs have not: their cards go on changing.
+    pub jobs: HashMap<CallId, ShownCall>,
     /// What was shown of the model's message that is not logged yet, in order.
     pub streaming: Vec<LiveUpdate>,
     /// A command told again whose end decides how it is shown.
@@ -41,6 +43,8 @@ pub(super) struct ShownCall {
     /// What it was shown to end with, before its result was logged.
     pub settled: Option<DurableResult>,
     pub text: TextTail,
+    /// How its job ended, when that was told before the call's own end.
+    pub job_end: Option<SessionEvent>,
 }
 
 /// The end of the output of a command that is shown as text.
@@ -51,6 +55,16 @@ pub(super) struct TextTail {
     pub shown_at: Option<Instant>,
     /// Whether an update is under way that will show what came since.
     pub scheduled: bool,
+}
+
+impl Shown {
+    /// The call, or the one whose job goes on.
+    pub fn call_mut(&mut self, call_id: &CallId) -> Option<&mut ShownCall> {
+        match self.calls.get_mut(call_id) {
+            Some(call) => Some(call),
+            None => self.jobs.get_mut(call_id),
+        }
+    }
 }
 
 impl ShownCall {
@@ -64,6 +78,7 @@ impl ShownCall {
             terminal: None,
             settled: None,
             text: TextTail::default(),
+            job_end: None,
         }
     }
 

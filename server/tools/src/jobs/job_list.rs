@@ -42,7 +42,8 @@ impl TypedTool for JobList {
     }
 
     fn render(&self, _args: &JobListArgs, jobs: &Vec<Job>) -> Vec<ContentBlock> {
-        let row = |job: &Job| format!("{} [{}] {} — {}", job.id, job.kind, job.status_id(), one_line(&job.label));
+        let row =
+            |job: &Job| format!("{} [{}] {} — {}", job.id, job.kind, job.status_id(), one_line(&job.label));
         let rows: Vec<String> = jobs.iter().map(row).collect();
         let text = if rows.is_empty() { "(no background jobs)".to_owned() } else { rows.join("\n") };
         vec![ContentBlock::text(text)]

@@ -91,7 +91,8 @@ impl TypedTool for JobOutput {
     }
 
     fn render(&self, _args: &JobOutputArgs, output: &JobOutputOutput) -> Vec<ContentBlock> {
-        let mut text = if output.text.is_empty() { "(no new output)".to_owned() } else { output.text.clone() };
+        let mut text =
+            if output.text.is_empty() { "(no new output)".to_owned() } else { output.text.clone() };
         if !text.ends_with('\n') {
             text.push('\n');
         }
@@ -190,7 +191,8 @@ mod tests {
         let bench = bench();
         bench.world().jobs.set_holds(true);
         bench.world().clock.set_instant(true);
-        let ran = bench.call("job_output", json!({"job_id": "fake-1", "wait": true, "timeout_ms": 9e9})).await;
+        let ran =
+            bench.call("job_output", json!({"job_id": "fake-1", "wait": true, "timeout_ms": 9e9})).await;
         assert_eq!(ran.text(), "built\n[status: running]");
         let waited = services::clock::Clock::monotonic(&*bench.world().clock);
         assert_eq!(waited.as_secs(), 600);

@@ -4,7 +4,7 @@
 //! killed or times out is a result; only a command that did not run is a failure. Source:
 //! `spec/tools-files-shell.md` §8, `spec/presentation.md` §6.
 
-use super::{ansi, exit};
+use super::{ansi, background, exit};
 use crate::arguments::not_blank;
 use crate::denial;
 use crate::schema::{nullable_integer, nullable_string};
@@ -21,6 +21,7 @@ use protocol::tool::{DurableResult, ToolFailure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use services::jobs::NO_TIMEOUT;
 use services::shell::{CapturedStream, LiveSink, ShellOutcome, ShellRequest, quiet_environment};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -181,7 +182,9 @@ impl TypedTool for Bash {
         }
         let timeout_ms = timeout_ms.min(MAX_TIMEOUT_MS);
         if args.run_in_background == Some(true) {
-            return Err(ToolFailure::plain("background jobs are not available in this build"));
+            let request = ShellRequest { timeout: NO_TIMEOUT, ..request(&args, timeout_ms, ctx).await };
+            let job_id = background::start(Self::NAME, request, ctx)?.to_string();
+            return Ok(BashOutput::Background { job_id });
         }
         let request = request(&args, timeout_ms, ctx).await;
         let host = Arc::clone(&ctx.session.host);
@@ -200,7 +203,8 @@ impl TypedTool for Bash {
     /// How it ended: a policy may replace the text and its marker with it.
     fn presentation_meta(&self, _args: &BashArgs, output: &BashOutput) -> Option<Value> {
         match output {
-            BashOutput::Background { .. } => None,
+            // The server finds the job's card by it.
+            BashOutput::Background { job_id } => Some(serde_json::json!({ "jobId": job_id })),
             BashOutput::Foreground { exit_code, signal, .. } => {
                 let ended = Ended { exit_code: *exit_code, signal: signal.clone() };
                 serde_json::to_value(ended).ok()
@@ -581,7 +585,7 @@ mod tests {
             (json!({"command": "x", "description": "x", "timeoutMs": 0}), "plain"),
             (json!({"command": "x", "description": "x", "timeoutMs": -5}), "plain"),
             (json!({"command": "x", "description": "x", "timeoutMs": "5"}), "INVALID_ARGS"),
-            (json!({"command": "x", "description": "x", "run_in_background": true}), "plain"),
+            (json!({"command": " ", "description": "x", "run_in_background": true}), "plain"),
         ];
         for (arguments, code) in cases {
             assert_eq!(bench.call("bash", arguments.clone()).await.code(), code, "{arguments}");

@@ -1,6 +1,7 @@
 //! Running commands.
 
 pub mod ansi;
+pub mod background;
 pub mod bash;
 pub mod exit;
 

@@ -23,7 +23,7 @@ use protocol::live::LiveUpdate;
 use rustix::process::Pid;
 use services::sandbox::Sandbox;
 use services::shell::{
-    CapturedStream, LiveSink, Shell, ShellError, ShellOutcome, ShellRequest, is_secret_name,
+    CapturedStream, LiveSink, OutputTap, Shell, ShellError, ShellOutcome, ShellRequest, StreamName, is_secret_name,
 };
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -75,6 +75,30 @@ impl Shell for LocalShell {
         live: LiveSink,
         cancel: &CancellationToken,
     ) -> Result<ShellOutcome, ShellError> {
+        self.run_with(request, live, None, cancel).await
+    }
+
+    /// # Cancellation
+    /// As [`LocalShell::run`].
+    async fn run_tapped(
+        &self,
+        request: ShellRequest,
+        live: LiveSink,
+        tap: OutputTap,
+        cancel: &CancellationToken,
+    ) -> Result<ShellOutcome, ShellError> {
+        self.run_with(request, live, Some(tap), cancel).await
+    }
+}
+
+impl LocalShell {
+    async fn run_with(
+        &self,
+        request: ShellRequest,
+        live: LiveSink,
+        tap: Option<OutputTap>,
+        cancel: &CancellationToken,
+    ) -> Result<ShellOutcome, ShellError> {
         check_workdir(&request.workdir).await?;
         let argv = self.sandbox.wrap(&request.argv, &request.sandbox, None)?;
         if cancel.is_cancelled() {
@@ -88,6 +112,7 @@ impl Shell for LocalShell {
             output: LiveOutput::new(live.clone(), request.call_id.clone()),
             streams: Streams::default(),
             request: &request,
+            tap,
             cancel,
             grace: self.grace,
         };
@@ -226,6 +251,8 @@ struct Run<'a> {
     output: LiveOutput,
     streams: Streams,
     request: &'a ShellRequest,
+    /// Whoever reads along.
+    tap: Option<OutputTap>,
     cancel: &'a CancellationToken,
     grace: Duration,
 }
@@ -244,9 +271,9 @@ impl Run<'_> {
 
     async fn capture(&self, pipe: Option<impl AsyncRead + Unpin>, source: Source) -> CapturedStream {
         let request = self.request;
-        let label = match source {
-            Source::Stdout => "stdout",
-            Source::Stderr => "stderr",
+        let (label, stream) = match source {
+            Source::Stdout => ("stdout", StreamName::Stdout),
+            Source::Stderr => ("stderr", StreamName::Stderr),
         };
         let mut capture = StreamCapture::new(
             request.max_stream_bytes,
@@ -266,6 +293,9 @@ impl Run<'_> {
                 let now = Instant::now();
                 *self.streams.last_read.lock().unwrap_or_else(PoisonError::into_inner) = now;
                 self.output.push(source, &buffer[..n_read], now);
+                if let Some(tap) = &self.tap {
+                    tap(stream, &buffer[..n_read]);
+                }
                 if !capture.needs_disk(n_read) {
                     capture.push(&buffer[..n_read]);
                     continue;
