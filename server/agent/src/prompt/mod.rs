@@ -16,8 +16,14 @@ use std::sync::Arc;
 /// Name under which the runtime-context snapshot is logged.
 pub(crate) const RUNTIME_CONTEXT: &str = "runtime-context";
 
-/// The system prompt for this set of tools.
-pub(crate) fn system_prompt(tools: &[Arc<dyn Tool>], cwd: &Path, roots: &[std::path::PathBuf], plan: bool) -> String {
+/// The system prompt for this set of tools; `programs` are the sections about calling them from programs.
+pub(crate) fn system_prompt(
+    tools: &[Arc<dyn Tool>],
+    programs: Vec<PromptSection>,
+    cwd: &Path,
+    roots: &[std::path::PathBuf],
+    plan: bool,
+) -> String {
     let mut sections = vec![identity(cwd, roots), conduct()];
     if plan {
         sections.push(plan_policy());
@@ -25,6 +31,7 @@ pub(crate) fn system_prompt(tools: &[Arc<dyn Tool>], cwd: &Path, roots: &[std::p
     if tools.iter().any(|tool| tool.schema().name == "read") {
         sections.push(file_references());
     }
+    sections.extend(programs);
     sections.extend(tools.iter().filter_map(|tool| tool.section()));
     // Stable: sections of equal order keep the order of the tools.
     sections.sort_by_key(|section| section.order_tenths);
