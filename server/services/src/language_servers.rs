@@ -91,6 +91,9 @@ pub struct LspAnswer {
     pub server: String,
     /// Whether the server had not finished loading, so that the answer may be incomplete.
     pub is_loading: bool,
+    /// What the server says is wrong with the project, so that the answer may be less than it could be; `None` when
+    /// nothing is.
+    pub warning: Option<String>,
 }
 
 /// What was found.
