@@ -6,6 +6,7 @@
 //! Reading order:
 //!
 //! * [`present_call`], [`call_in_progress`], [`present_result`]: one tool call from its announcement to its end.
+//! * [`SubCalls`], [`present_sub_calls`], [`with_sub_calls`]: the calls of a program, inside the call that runs it.
 //! * [`terminal_attached`], [`terminal_output`], [`terminal_exited`], [`terminal_text`], [`job_settled`]: a command while it runs, or after its call.
 //! * [`present_event`], [`present_text`], [`present_reasoning`], [`present_mode`], [`present_usage`]: everything else.
 //! * [`permission`], [`questions`]: what a person is asked, and what the answer means.
@@ -27,6 +28,7 @@ pub mod permission;
 mod plan;
 pub mod questions;
 mod result;
+mod sub_calls;
 mod text;
 mod title;
 pub mod wire;
@@ -43,6 +45,7 @@ pub use card::terminal::{job_settled, terminal_attached, terminal_exited, termin
 pub use event::{Showing, present_event, present_mode, present_title, present_usage};
 pub use message::{present_reasoning, present_text};
 pub use result::{ResultContext, WholeText, present_result};
+pub use sub_calls::{SubCalls, present_sub_calls, with_sub_calls};
 
 use protocol::id::AttachmentId;
 use std::collections::BTreeMap;

@@ -8,10 +8,12 @@
 
 mod replay;
 mod shown;
+mod sub_calls;
 #[cfg(test)]
 pub(super) mod tests;
 
 use self::shown::{Shown, ShownCall, follow, present_stream, remember};
+use self::sub_calls::SubCall;
 use super::config_options::config_options;
 use super::outbox::Outbox;
 use agent::core::Observer;
@@ -23,9 +25,10 @@ use async_trait::async_trait;
 use base64::Engine;
 use pipeline::tool::Tool;
 use presenters::{
-    PresentContext, ResultContext, Showing, TerminalStyle, WholeText, call_in_progress, fallback_card, job_settled,
+    PresentContext, ResultContext, Showing, SubCalls, TerminalStyle, WholeText, call_in_progress, fallback_card, job_settled,
     present_call, present_event, present_mode, present_reasoning, present_result, present_text,
     present_usage, terminal_attached, terminal_exited, terminal_output, terminal_text,
+    with_sub_calls,
 };
 use protocol::card::{CallCard, ExitState, GenericCall, ResultCard};
 use protocol::content::ContentBlock;
@@ -151,7 +154,8 @@ impl SessionView {
         match &record.event {
             SessionEvent::ToolCall { call_id, name, arguments, .. } => {
                 let call = match shown.running.remove(call_id) {
-                    Some(call) => call,
+                    // The calls of its program are told again too.
+                    Some(call) => ShownCall { sub_calls: SubCalls::default(), ..call },
                     None => ShownCall::new(name, parse_arguments(arguments), &self.parts.find_tool),
                 };
                 let update = present_call(ctx, &call.view(call_id));
@@ -159,10 +163,21 @@ impl SessionView {
                 vec![update]
             }
             SessionEvent::ApprovalAsked { call_id, .. } => {
-                if let Some(call) = shown.calls.get_mut(call_id) {
-                    call.asked = true;
+                match shown.calls.get_mut(call_id) {
+                    Some(call) => call.asked = true,
+                    None => return self.asked_sub_call(shown, ctx, call_id),
                 }
                 Vec::new()
+            }
+            SessionEvent::PtcDispatchStart { root_call_id, sub_call_id, name, arguments, .. } => {
+                let started =
+                    SubCall { program: root_call_id, call_id: sub_call_id, name, arguments, result: None };
+                self.sub_call(shown, ctx, live, started).await
+            }
+            SessionEvent::PtcDispatch { root_call_id, sub_call_id, name, arguments, result, .. } => {
+                let result = Some(result);
+                let ended = SubCall { program: root_call_id, call_id: sub_call_id, name, arguments, result };
+                self.sub_call(shown, ctx, live, ended).await
             }
             SessionEvent::ToolResult { message, error, meta, .. } => {
                 let result = DurableResult {
@@ -358,7 +373,8 @@ impl SessionView {
         };
         let shown = ResultContext { terminal: call.terminal.clone(), whole_file };
         let ctx = self.with_images(ctx, &result.content).await;
-        present_result(&ctx, &call.view(call_id), result, card.as_ref(), &shown)
+        let ended = present_result(&ctx, &call.view(call_id), result, card.as_ref(), &shown);
+        with_sub_calls(ended, &call.sub_calls)
     }
 
     /// The context with the images of this content fetched; one that is lost is named in words.

@@ -3,7 +3,7 @@
 use super::{FindTool, card_of};
 use agent::state::SessionState;
 use agent_client_protocol::v1::schema::SessionUpdate;
-use presenters::{CallView, present_reasoning, present_text};
+use presenters::{CallView, SubCalls, present_reasoning, present_text};
 use protocol::card::CallCard;
 use protocol::event::SessionEvent;
 use protocol::id::{CallId, TerminalId};
@@ -45,6 +45,10 @@ pub(super) struct ShownCall {
     pub text: TextTail,
     /// How its job ended, when that was told before the call's own end.
     pub job_end: Option<SessionEvent>,
+    /// The calls of the program it runs.
+    pub sub_calls: SubCalls,
+    /// Those of them that run and have no card of their own.
+    pub sub_running: HashMap<CallId, ShownCall>,
 }
 
 /// The end of the output of a command that is shown as text.
@@ -79,6 +83,8 @@ impl ShownCall {
             settled: None,
             text: TextTail::default(),
             job_end: None,
+            sub_calls: SubCalls::default(),
+            sub_running: HashMap::new(),
         }
     }
 
