@@ -8,8 +8,15 @@
 mod kit;
 
 mod cancel;
+mod code_mode;
 mod files;
+mod hooks;
+mod jobs;
 mod load;
+mod mcp;
+mod models;
 mod permissions;
 mod prompt;
+mod protocol;
 mod shell;
+mod storage;
