@@ -142,6 +142,17 @@ proptest! {
         prop_assert!(violations.iter().all(|violation| violation.contains("\"value")));
     }
 
+    /// An established validator knows no lossless JSON and compares numbers as numbers: it speaks where values are lossless.
+    #[test]
+    fn validation_agrees_with_an_established_validator(spec in any_spec(), value in any_json()) {
+        let schema = compile_value(&spec).unwrap();
+        if is_lossless(&value) {
+            let theirs = jsonschema::draft202012::is_valid(&schema, &value);
+            let ours = validate(&schema, &value, "value");
+            prop_assert_eq!(ours.is_empty(), theirs, "{} <- {}: {:?}", schema, value, ours);
+        }
+    }
+
     #[test]
     fn what_fits_is_lossless(schema in any_near_schema(), value in any_json()) {
         if validate(&schema, &value, "").is_empty() {

@@ -1,7 +1,9 @@
 //! What the model sees of each tool: exactly the schemas of the catalogue, and descriptions read in review.
 
+use pipeline::tool::Tool;
 use protocol::schema;
 use serde_json::Value;
+use std::sync::Arc;
 use tools::{ToolChoice, all_tools};
 
 /// Where a name stands for two tools of the catalogue, the package of ours.
@@ -9,6 +11,11 @@ const PACKAGES: &[(&str, &str)] = &[("bash", "@deepseek-ai/dsh-tool-bash")];
 
 fn everything() -> ToolChoice {
     ToolChoice { enable: vec!["all".to_owned()], disable: Vec::new() }
+}
+
+/// Every tool, and the one that runs programs over them.
+fn every_tool() -> Vec<Arc<dyn Tool>> {
+    all_tools(&everything()).into_iter().chain([tools::code::run_code(None)]).collect()
 }
 
 /// The schema without its descriptions; a property that is named `description` stays.
@@ -50,7 +57,7 @@ fn property_order(schema: &Value, place: &str, order: &mut Vec<String>) {
 #[test]
 fn parameters_are_those_of_the_catalogue() {
     let catalogue: Vec<Value> = serde_json::from_str(include_str!("catalog.json")).unwrap();
-    for tool in all_tools(&everything()) {
+    for tool in every_tool() {
         let ours = tool.schema();
         let package = PACKAGES.iter().find(|(name, _)| *name == ours.name).map(|(_, package)| *package);
         let entry = catalogue
@@ -72,7 +79,7 @@ fn parameters_are_those_of_the_catalogue() {
 #[test]
 fn schemas_stay_in_the_subset_and_names_are_unique() {
     let mut names = Vec::new();
-    for tool in all_tools(&everything()) {
+    for tool in every_tool() {
         schema::check_object(&tool.schema().parameters).unwrap();
         schema::check_supported(tool.output_schema()).unwrap();
         names.push(tool.schema().name.clone());
@@ -94,7 +101,7 @@ fn every_parameter_is_described() {
             property.get("items").into_iter().for_each(|items| check(items, &place));
         }
     }
-    for tool in all_tools(&everything()) {
+    for tool in every_tool() {
         check(&tool.schema().parameters, &tool.schema().name);
     }
 }

@@ -176,3 +176,135 @@ fn write(value: &Value, level: usize, text: &mut String) {
         other => text.push_str(&other.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pipeline::call::Call;
+    use pipeline::fake::FakeSession;
+    use pipeline::registry::{CodeMode, Registry};
+    use pipeline::run::Pipeline;
+    use protocol::id::CallId;
+    use protocol::tool::Outcome;
+    use services::code_runtime::{CodeError, CodeErrorKind, CodeLanguage, CodeMisuse};
+    use services::fake::World;
+    use std::sync::Mutex;
+    use tokio_util::sync::CancellationToken;
+
+    /// Ends each program as a test says, and keeps what it was asked.
+    struct FakeRuntime {
+        outcome: CodeOutcome,
+        asked: Mutex<Vec<(String, Vec<String>, CodeLimits)>>,
+    }
+
+    #[async_trait]
+    impl CodeRuntime for FakeRuntime {
+        fn language(&self) -> CodeLanguage {
+            CodeLanguage::TypeScript
+        }
+
+        async fn run(&self, request: CodeRequest) -> Result<CodeOutcome, CodeMisuse> {
+            let binding = &request.bindings[0];
+            let names = vec![
+                binding.global.clone(),
+                binding.error_class.name.clone(),
+                binding.error_class.member.clone(),
+            ];
+            self.asked.lock().unwrap().push((request.program, names, request.limits));
+            Ok(self.outcome.clone())
+        }
+    }
+
+    async fn run(runtime: Option<Arc<dyn CodeRuntime>>, description: &str) -> Outcome {
+        let registry = Registry::new();
+        registry.provide_run_code(crate::code::run_code(runtime)).unwrap().keep();
+        registry.set_code_mode(None, CodeMode::Both).unwrap().keep();
+        let call = Call {
+            call_id: CallId::new("call-1"),
+            root_call_id: None,
+            parent: None,
+            name: "run_code".to_owned(),
+            arguments: json!({ "code": "return 1", "description": description }),
+            session: FakeSession::new(World::new()).scope,
+            scope: None,
+            tool_set: None,
+            cancel: CancellationToken::new(),
+        };
+        Pipeline::new(registry).run(call).await
+    }
+
+    async fn ended(outcome: CodeOutcome) -> Outcome {
+        run(Some(Arc::new(FakeRuntime { outcome, asked: Mutex::default() })), "Try").await
+    }
+
+    fn text(outcome: &Outcome) -> &str {
+        outcome.content[0].as_text().unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_model_reads_what_was_printed_and_then_the_value() {
+        let deep = json!([[[[[{ "a": [1] }]]]]]);
+        let cases = [
+            (vec![], None, NO_OUTPUT),
+            (vec!["a", "b"], None, "a\nb"),
+            (vec![], Some(json!("plain\ntext")), "plain\ntext"),
+            (vec!["a"], Some(json!(null)), "a\nnull"),
+            (vec![""], Some(json!("")), NO_OUTPUT),
+            (
+                vec![],
+                Some(json!({ "b": [], "a": { "c": 1.5 } })),
+                "{\n  \"b\": [],\n  \"a\": {\n    \"c\": 1.5\n  }\n}",
+            ),
+            (
+                vec![],
+                Some(deep),
+                "[\n  [\n    [\n      [\n        [\n          {\"a\":[1]}\n        ]\n      ]\n    ]\n  ]\n]",
+            ),
+        ];
+        for (logs, value, expected) in cases {
+            let logs = logs.into_iter().map(str::to_owned).collect();
+            let outcome = ended(CodeOutcome { value: value.clone(), logs, error: None }).await;
+            assert_eq!(text(&outcome), expected);
+            assert_eq!(outcome.result.unwrap().get("result"), value.as_ref());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_names_its_kind_and_keeps_what_was_printed() {
+        let error = Some(CodeError { kind: CodeErrorKind::Timeout, message: "too long".to_owned() });
+        let outcome =
+            ended(CodeOutcome { value: None, logs: vec!["a".to_owned()], error: error.clone() }).await;
+        assert_eq!(text(&outcome), "Error: code run failed (timeout): too long\nCaptured output:\na");
+        let info = outcome.result.unwrap_err().info.unwrap();
+        assert_eq!((info.name.as_str(), info.code.as_str()), ("CodeRunFailedError", "CODE_RUN_FAILED"));
+        let outcome = ended(CodeOutcome { value: None, logs: vec![], error }).await;
+        assert_eq!(text(&outcome), "Error: code run failed (timeout): too long");
+    }
+
+    #[tokio::test]
+    async fn without_a_description_or_a_runtime_nothing_runs() {
+        let runtime = Arc::new(FakeRuntime { outcome: CodeOutcome::default(), asked: Mutex::default() });
+        let outcome = run(Some(runtime.clone()), " \n").await;
+        assert_eq!(outcome.result.unwrap_err().info, None);
+        assert!(runtime.asked.lock().unwrap().is_empty());
+        let outcome = run(None, "Try").await;
+        assert_eq!(text(&outcome), "Error: nothing here can run programs; call the tools directly");
+        run(Some(runtime.clone()), "Try").await;
+        let names = ["tools", "ToolCallError", "toolName"].map(str::to_owned).to_vec();
+        let asked = runtime.asked.lock().unwrap().clone();
+        assert_eq!(asked, [("return 1".to_owned(), names, CodeLimits::default())]);
+    }
+
+    #[test]
+    fn the_card_is_the_description_and_the_code() {
+        let card =
+            crate::code::run_code(None).present_call(&json!({ "code": "return 1", "description": "Add" }));
+        let expected = GenericCall {
+            title: "Add".to_owned(),
+            kind: ToolCallKind::Execute,
+            raw_input: Some(json!("return 1")),
+            ..GenericCall::default()
+        };
+        assert_eq!(card, Some(CallCard::Generic(expected)));
+    }
+}
