@@ -6,6 +6,7 @@
 pub mod ask;
 pub mod code;
 pub mod files;
+pub mod lsp;
 pub mod jobs;
 pub mod mcp;
 pub mod plan;
@@ -50,6 +51,7 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     tools.extend(shell::tools());
     tools.extend(jobs::tools());
     tools.extend(web::tools());
+    tools.extend(lsp::tools());
     tools.extend(plan::tools());
     tools.extend(ask::tools());
     tools.retain(|tool| !choice.disable.contains(&tool.schema().name));

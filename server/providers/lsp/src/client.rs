@@ -339,9 +339,12 @@ impl Link {
                 connection.abort();
             }
             let what = match (status, broken) {
+                // A process whose connection broke ends by itself, so the cause comes first.
+                (_, Some(error)) if !matches!(error, async_lsp::Error::Eof) => {
+                    format!("sent what is no message of the protocol ({error})")
+                }
                 (Some(status), _) => format!("ended with {status}"),
-                (None, Some(async_lsp::Error::Eof)) => "closed its output".to_owned(),
-                (None, Some(error)) => format!("sent what is no message of the protocol ({error})"),
+                (None, Some(_)) => "closed its output".to_owned(),
                 (None, None) => "was stopped".to_owned(),
             };
             let reason = tail.shown().map_or(what.clone(), |tail| format!("{what}; it said: {tail}"));

@@ -17,8 +17,6 @@ mod process;
 mod readiness;
 pub mod session;
 pub mod table;
-#[cfg(test)]
-mod tests;
 mod translate;
 
 pub use files::TellingFiles;
