@@ -16,18 +16,12 @@ fn ways() -> [ClientKind; 3] {
     [ClientKind::full(), display, ClientKind::bare()]
 }
 
-/// What the last update of this call shows as text.
-fn card_text(run: &Stage) -> String {
-    let updates = run.updates("tool_call_update");
-    let shown = updates.iter().rev().find_map(|update| update["content"].as_array().cloned()).unwrap_or_default();
-    shown.iter().filter_map(|item| item["content"]["text"].as_str()).collect::<Vec<_>>().join("\n")
-}
-
 #[test]
 fn a_job_goes_on_after_its_turn_and_its_end_wakes_the_model() {
     for client in ways() {
         let run = scenario()
             .client(client)
+            .spare_rule("each terminal is released before the prompt is answered")
             .model(background("echo begun; while [ ! -e go ]; do sleep 0.05; done; echo done; exit 3"))
             .model(says("It runs."))
             .model(calls("job_output", json!({ "job_id": "bash-1" })))
@@ -39,7 +33,8 @@ fn a_job_goes_on_after_its_turn_and_its_end_wakes_the_model() {
         assert!(ends.iter().any(|update| update["status"] == "completed"));
         let n_ends = ends.iter().filter(|update| update["status"].is_string()).count();
         run.write("go", "");
-        run.wait_until("the model to be woken", || run.said().ends_with("It ended."));
+        let woken = |update: &serde_json::Value| update["content"]["text"] == "It ended.";
+        run.wait_for_update("agent_message_chunk", woken);
         let users = run.user_texts_for_model();
         let notice = users.iter().find(|text| text.contains("Background job bash-1 (bash) has ended"));
         assert!(notice.is_some_and(|text| text.contains("[status: completed, exit code: 3]")), "{users:?}");
@@ -63,13 +58,15 @@ fn output_goes_on_streaming_into_the_card_after_the_call() {
         .model(says("It runs."))
         .prompt("go");
     run.write("go", "");
-    run.wait_until("output in the card", || card_text(&run).contains("later"));
+    let shown = run.wait_for_update("tool_call_update", |update| update["content"].to_string().contains("later"));
+    assert!(shown["status"].is_null(), "{shown}");
 }
 
 #[test]
 fn the_end_of_a_job_reaches_the_next_step_of_a_turn_that_runs() {
     let gate = Gate::new();
     let run = scenario()
+        .spare_rule("each terminal is released before the prompt is answered")
         .model(background("while [ ! -e go ]; do sleep 0.05; done"))
         .model(says("Waiting.").hold(&gate).calls("job_list", json!({})))
         .model(says("Seen."))
@@ -89,6 +86,7 @@ fn a_job_that_was_waited_for_or_killed_is_not_told_again() {
     for client in ways() {
         let run = scenario()
             .client(client)
+            .spare_rule("each terminal is released before the prompt is answered")
             .model(background("echo hi"))
             .model(calls("job_output", json!({ "job_id": "bash-1", "wait": true })))
             .model(background("echo up; sleep 300"))
@@ -113,6 +111,7 @@ fn a_cancel_does_not_end_jobs_and_the_end_of_input_does() {
         let gate = Gate::new();
         let run = scenario()
             .client(client)
+            .spare_rule("each terminal is released before the prompt is answered")
             .model(background("echo ready > ready; (sleep 300 & setsid sleep 300) & sleep 300"))
             .model(says("Wait").hold(&gate))
             .start();
