@@ -54,6 +54,7 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
         pipeline: Arc::new(pipeline(&config, &*sandbox, hooks.clone())?),
         hooks,
         problems,
+        language_servers: Arc::new(provider_lsp::Pool::new(provider_lsp::LspOptions::default())),
         spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
         mcp_servers: Arc::new(LocalMcpServers),
         web: Some(Arc::new(HttpWeb::new(web_settings(&config), Arc::new(process_environment)))),

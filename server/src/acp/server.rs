@@ -22,9 +22,12 @@ use presenters::{PresentContext, TerminalStyle};
 use protocol::event::{LOG_VERSION, SessionHeader};
 use protocol::id::{MessageId, SessionId};
 use provider_local::{LocalFileSystem, LocalSearch};
+use provider_lsp::{ServerChange, SessionServers, TellingFiles};
 use services::Services;
 use services::attachments::Attachments;
 use services::clock::Clock;
+use services::file_system::FileSystem;
+use services::language_servers::LanguageServers;
 use services::mcp_servers::{McpServerSpec, McpServers, McpSession};
 use services::model::Models;
 use services::session_store::{SessionStore, StoreError};
@@ -58,6 +61,8 @@ pub struct ServerParts {
     pub pipeline: Arc<Pipeline>,
     /// Time.
     pub clock: Arc<dyn Clock>,
+    /// The language servers of all sessions.
+    pub language_servers: Arc<provider_lsp::Pool>,
     /// Where oversized results go.
     pub spill: Arc<dyn Spill>,
     /// Where images go.
@@ -98,7 +103,7 @@ pub struct OpenSession {
     /// What its client sees.
     pub view: Arc<SessionView>,
     /// What the user must be told about the session and its folder's configuration, once.
-    pub told: Vec<String>,
+    told: Mutex<Vec<String>>,
     mcp: Arc<dyn McpSession>,
     /// Servers of the configuration; those of the client come before them.
     configured_mcp: Vec<McpServerSpec>,
@@ -114,6 +119,14 @@ impl OpenSession {
     pub fn connect_mcp(&self, servers: &[McpServer]) {
         self.mcp.connect(specs_of_client(servers));
         self.mcp.connect(self.configured_mcp.clone());
+    }
+
+    /// Tells the user what must be known about the session and its folder, the first time this is called.
+    pub fn tell_once(&self) {
+        let told = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
+        if !told.is_empty() {
+            self.tell(&format!("{}\n", told.join("\n")));
+        }
     }
 
     /// Tells the user something, outside any turn. Shown, not logged: it concerns this connection alone.
@@ -208,7 +221,36 @@ impl Server {
     /// Ends every session, all at once.
     pub async fn close(&self) {
         let sessions: Vec<_> = self.lock().drain().map(|(_, open)| open).collect();
-        futures::future::join_all(sessions.iter().map(|open| open.session.close())).await;
+        let closing = futures::future::join_all(sessions.iter().map(|open| open.session.close()));
+        // Language servers get their own share of the budget, whatever a session still waits for.
+        futures::join!(closing, self.parts.language_servers.close());
+    }
+
+    /// A session's language servers, and its files, which tell them what is written.
+    fn language_servers(
+        &self,
+        config: &Config,
+        cwd: &std::path::Path,
+        roots: Vec<PathBuf>,
+        files: Arc<dyn FileSystem>,
+    ) -> (Arc<dyn FileSystem>, Arc<dyn LanguageServers>) {
+        let changes = config.lsp.servers.iter().map(|(name, server)| {
+            let change = ServerChange {
+                command: server.command.clone(),
+                extensions: server.extensions.clone(),
+                root_markers: server.root_markers.clone(),
+            };
+            (name.clone(), change)
+        });
+        let session = provider_lsp::SessionParts {
+            roots,
+            files: files.clone(),
+            servers: provider_lsp::table::servers(changes),
+            is_trusted: config.trusts(cwd),
+        };
+        let servers: Arc<dyn LanguageServers> =
+            Arc::new(SessionServers::new(self.parts.language_servers.clone(), session));
+        (Arc::new(TellingFiles::new(files, servers.clone())), servers)
     }
 
     /// Opens a session over its log and its records; `told` is what the user must know about it.
@@ -265,14 +307,25 @@ impl Server {
         let local_files = Arc::new(LocalFileSystem::new(header.cwd.clone()));
         let local_shell = parts.local_shell.clone();
         let stop: Arc<OnceLock<std::sync::Weak<Session>>> = Arc::default();
+        let files: Arc<dyn FileSystem> = match &link {
+            Some(link) if profile.files => Arc::new(ClientFileSystem::new(
+                link.clone(),
+                header.id.clone(),
+                local_files,
+                roots.clone(),
+                parts.clock.clone(),
+            )),
+            _ => local_files,
+        };
+        let (files, language_servers) = self.language_servers(&config, &header.cwd, roots, files);
         let services = match link {
             None => Services {
-                files: local_files,
+                files,
                 shell: local_shell,
                 approval: Arc::new(super::client_approval::NoApproval),
                 questions: None,
                 search: Arc::new(LocalSearch::default()),
-                language_servers: None,
+                language_servers: Some(language_servers.clone()),
                 spill: parts.spill.clone(),
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
@@ -293,11 +346,7 @@ impl Server {
                 } else {
                     local_shell
                 },
-                files: if profile.files {
-                    Arc::new(ClientFileSystem::new(link.clone(), header.id.clone(), local_files, roots, parts.clock.clone()))
-                } else {
-                    local_files
-                },
+                files,
                 approval: Arc::new(ClientApproval::new(link.clone(), context.clone(), {
                     let find_tool = find_tool.clone();
                     Arc::new(move |name, arguments| card_of(&find_tool, name, arguments))
@@ -311,7 +360,7 @@ impl Server {
                     })
                 }))),
                 search: Arc::new(LocalSearch::default()),
-                language_servers: None,
+                language_servers: Some(language_servers.clone()),
                 spill: parts.spill.clone(),
                 attachments: parts.attachments.clone(),
                 blobs: log.blobs(),
@@ -339,7 +388,7 @@ impl Server {
         let open = Arc::new(OpenSession {
             session: session.clone(),
             view,
-            told,
+            told: Mutex::new(told),
             mcp,
             configured_mcp: specs_of_config(&config),
             _scope: scope,

@@ -132,7 +132,8 @@ impl Client {
         let link = Link::new(process, inbound);
         let params = parameters(&server, &uri, &folders);
         let never = CancellationToken::new();
-        let answer = link.request(Method::Initialize, params, options.initialize_timeout, &never, &|| false).await;
+        let answer =
+            link.request(Method::Initialize, params, options.initialize_timeout, &never, &|| false).await;
         let result = match answer {
             Ok(result) => result,
             Err(error) => {
@@ -200,7 +201,11 @@ impl Client {
         let _active = Active(self);
         let language_of = |path: &Path| {
             let extension = extension(path)?;
-            self.server.extensions.iter().find(|(known, _)| *known == extension).map(|(_, language)| language.clone())
+            self.server
+                .extensions
+                .iter()
+                .find(|(known, _)| *known == extension)
+                .map(|(_, language)| language.clone())
         };
         let context = SyncContext {
             socket: &self.link.socket,
@@ -229,7 +234,11 @@ impl Client {
 
     /// Time since the last use; zero while it is used.
     pub fn idle_for(&self) -> Duration {
-        if self.n_active.load(Ordering::Relaxed) > 0 { Duration::ZERO } else { lock(&self.last_used).elapsed() }
+        if self.n_active.load(Ordering::Relaxed) > 0 {
+            Duration::ZERO
+        } else {
+            lock(&self.last_used).elapsed()
+        }
     }
 
     /// Ends the server: politely within `budget`, then by force.

@@ -66,7 +66,8 @@ impl Traits {
         let sync = &capabilities["textDocumentSync"];
         let kind = sync.as_u64().or_else(|| sync["change"].as_u64());
         // Servers before 3.17 named it elsewhere: clangd still does.
-        let encoding = capabilities["positionEncoding"].as_str().or_else(|| result["offsetEncoding"].as_str());
+        let encoding =
+            capabilities["positionEncoding"].as_str().or_else(|| result["offsetEncoding"].as_str());
         Self {
             encoding: Encoding::named(encoding),
             sync: match kind {
@@ -100,14 +101,19 @@ mod tests {
         let of = |capabilities: Value| Traits::of(&json!({ "capabilities": capabilities }));
         for (capabilities, encoding, sync) in [
             (json!({ "textDocumentSync": 2 }), Encoding::Utf16, Sync::Incremental),
-            (json!({ "textDocumentSync": { "change": 1 }, "positionEncoding": "utf-8" }), Encoding::Utf8, Sync::Full),
+            (
+                json!({ "textDocumentSync": { "change": 1 }, "positionEncoding": "utf-8" }),
+                Encoding::Utf8,
+                Sync::Full,
+            ),
             (json!({ "textDocumentSync": {}, "positionEncoding": "utf-32" }), Encoding::Utf32, Sync::Reopen),
             (json!({}), Encoding::Utf16, Sync::Reopen),
         ] {
             let traits = of(capabilities);
             assert_eq!((traits.encoding, traits.sync), (encoding, sync));
         }
-        let traits = of(json!({ "hoverProvider": {}, "definitionProvider": true, "referencesProvider": false }));
+        let traits =
+            of(json!({ "hoverProvider": {}, "definitionProvider": true, "referencesProvider": false }));
         let all = [
             LspOperation::Hover,
             LspOperation::GoToDefinition,

@@ -74,7 +74,9 @@ impl Inbound {
             | "window/workDoneProgress/create"
             | "window/showMessageRequest" => Ok(Value::Null),
             refresh if refresh.starts_with("workspace/") && refresh.ends_with("/refresh") => Ok(Value::Null),
-            unknown => Err(ResponseError::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {unknown}"))),
+            unknown => {
+                Err(ResponseError::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {unknown}")))
+            }
         }
     }
 }

@@ -130,7 +130,9 @@ impl Pool {
             }
             Ok(client)
         });
-        async move { task.await.unwrap_or_else(|error| Err(format!("could not be started: {error}"))) }.boxed().shared()
+        async move { task.await.unwrap_or_else(|error| Err(format!("could not be started: {error}"))) }
+            .boxed()
+            .shared()
     }
 
     /// Every server that runs.

@@ -47,7 +47,8 @@ impl Readiness {
         if let Some(is_quiescent) = state.is_quiescent {
             return !is_quiescent;
         }
-        state.open.values().any(|since| since.elapsed() < MAX_PROGRESS) || state.started.elapsed() < self.settle
+        state.open.values().any(|since| since.elapsed() < MAX_PROGRESS)
+            || state.started.elapsed() < self.settle
     }
 
     /// What the server says is wrong with the project.

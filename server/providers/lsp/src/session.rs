@@ -96,13 +96,20 @@ impl SessionServers {
                     remedy(server)
                 )),
                 Program::Missing => {
-                    problems.push(format!("{name} ({}) is not installed.{}", server.languages, remedy(server)));
+                    problems.push(format!(
+                        "{name} ({}) is not installed.{}",
+                        server.languages,
+                        remedy(server)
+                    ));
                 }
             }
         }
         if problems.is_empty() {
-            let files = extension.map_or("files without an extension".to_owned(), |name| format!(".{name} files"));
-            problems.push(format!("No language server is known for {files}; [lsp.NAME] in the configuration adds one."));
+            let files =
+                extension.map_or("files without an extension".to_owned(), |name| format!(".{name} files"));
+            problems.push(format!(
+                "No language server is known for {files}; [lsp.NAME] in the configuration adds one."
+            ));
         }
         problems.push("Search the text instead.".to_owned());
         Err(LspError::new(LspErrorKind::Unavailable, problems.join(" ")))
@@ -117,8 +124,9 @@ impl SessionServers {
     ) -> Result<LspAnswer, Failed> {
         let options = self.pool.options();
         let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
-        let uri = Url::from_file_path(&query.path)
-            .map_err(|()| Failed::Answer(LspErrorKind::InvalidPosition, "the path is not absolute".to_owned()))?;
+        let uri = Url::from_file_path(&query.path).map_err(|()| {
+            Failed::Answer(LspErrorKind::InvalidPosition, "the path is not absolute".to_owned())
+        })?;
         let encoding = client.traits().encoding;
         let position = Lines::new(&query.text).to_server(query.position, encoding);
         let mut params = json!({ "textDocument": { "uri": uri }, "position": position });
@@ -141,7 +149,9 @@ impl SessionServers {
             let may_wait = begun.elapsed() < options.readiness_budget;
             let found = match answer {
                 Ok((value, texts)) => Some(self.read(query, value, texts, client).await?),
-                Err(RequestError::Refused { code: CONTENT_MODIFIED | SERVER_CANCELLED, .. }) if may_wait => None,
+                Err(RequestError::Refused { code: CONTENT_MODIFIED | SERVER_CANCELLED, .. }) if may_wait => {
+                    None
+                }
                 Err(error) => return Err(Failed::Request(error)),
             };
             // An answer from before the loading was over is not yet one, though the loading may be over by now. One
@@ -162,9 +172,11 @@ impl SessionServers {
                     server: client.server.command.first().cloned().unwrap_or_default(),
                 });
             }
+            // The last try comes when the budget is over, not after it.
+            let rest = options.readiness_budget.saturating_sub(begun.elapsed()).max(FIRST_PAUSE);
             tokio::select! {
                 _ = changes.changed() => {}
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_PAUSE),
+                () = tokio::time::sleep(pause.min(rest)) => pause = (pause * 2).min(MAX_PAUSE),
                 () = cancel.cancelled() => return Err(Failed::Request(RequestError::Cancelled)),
             }
         }
@@ -269,7 +281,11 @@ fn check_position(query: &LspQuery) -> Result<(), LspError> {
     }
     Err(LspError::new(
         LspErrorKind::InvalidPosition,
-        format!("line {} is behind the end of {}, which has {n_lines} lines", u64::from(query.position.line) + 1, query.path.display()),
+        format!(
+            "line {} is behind the end of {}, which has {n_lines} lines",
+            u64::from(query.position.line) + 1,
+            query.path.display()
+        ),
     ))
 }
 

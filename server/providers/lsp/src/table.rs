@@ -44,7 +44,14 @@ type Row = (&'static str, &'static str, &'static str, &'static str, &'static str
 
 /// The built-in servers.
 const ROWS: &[Row] = &[
-    ("rust", "Rust", "rust-analyzer", "rs=rust", "Cargo.toml rust-project.json", "rustup component add rust-analyzer"),
+    (
+        "rust",
+        "Rust",
+        "rust-analyzer",
+        "rs=rust",
+        "Cargo.toml rust-project.json",
+        "rustup component add rust-analyzer",
+    ),
     (
         "clangd",
         "C, C++",
@@ -96,12 +103,54 @@ const ROWS: &[Row] = &[
         "tsconfig.json jsconfig.json package.json",
         "npm install -g @vtsls/language-server",
     ),
-    ("json", "JSON", "vscode-json-language-server --stdio", "json jsonc", "", "npm install -g vscode-langservers-extracted"),
-    ("css", "CSS", "vscode-css-language-server --stdio", "css scss less", "package.json", "npm install -g vscode-langservers-extracted"),
-    ("html", "HTML", "vscode-html-language-server --stdio", "html htm=html", "package.json", "npm install -g vscode-langservers-extracted"),
-    ("yaml", "YAML", "yaml-language-server --stdio", "yaml yml=yaml", "", "npm install -g yaml-language-server"),
-    ("bash", "shell", "bash-language-server start", "sh=shellscript bash=shellscript", "", "npm install -g bash-language-server"),
-    ("lua", "Lua", "lua-language-server", "lua", ".luarc.json .luarc.jsonc", "brew install lua-language-server"),
+    (
+        "json",
+        "JSON",
+        "vscode-json-language-server --stdio",
+        "json jsonc",
+        "",
+        "npm install -g vscode-langservers-extracted",
+    ),
+    (
+        "css",
+        "CSS",
+        "vscode-css-language-server --stdio",
+        "css scss less",
+        "package.json",
+        "npm install -g vscode-langservers-extracted",
+    ),
+    (
+        "html",
+        "HTML",
+        "vscode-html-language-server --stdio",
+        "html htm=html",
+        "package.json",
+        "npm install -g vscode-langservers-extracted",
+    ),
+    (
+        "yaml",
+        "YAML",
+        "yaml-language-server --stdio",
+        "yaml yml=yaml",
+        "",
+        "npm install -g yaml-language-server",
+    ),
+    (
+        "bash",
+        "shell",
+        "bash-language-server start",
+        "sh=shellscript bash=shellscript",
+        "",
+        "npm install -g bash-language-server",
+    ),
+    (
+        "lua",
+        "Lua",
+        "lua-language-server",
+        "lua",
+        ".luarc.json .luarc.jsonc",
+        "brew install lua-language-server",
+    ),
     ("zls", "Zig", "zls", "zig", "build.zig", "the release of your Zig version from github.com/zigtools/zls"),
     (
         "jdtls",
@@ -111,9 +160,30 @@ const ROWS: &[Row] = &[
         "pom.xml build.gradle build.gradle.kts settings.gradle .project",
         "brew install jdtls",
     ),
-    ("kotlin", "Kotlin", "kotlin-language-server", "kt=kotlin kts=kotlin", "build.gradle.kts build.gradle pom.xml", "brew install kotlin-language-server"),
-    ("omnisharp", "C#", "omnisharp -lsp", "cs=csharp", "global.json omnisharp.json", "the release from github.com/OmniSharp/omnisharp-roslyn"),
-    ("ruby", "Ruby", "ruby-lsp", "rb=ruby rake=ruby gemspec=ruby", "Gemfile .ruby-version", "gem install ruby-lsp"),
+    (
+        "kotlin",
+        "Kotlin",
+        "kotlin-language-server",
+        "kt=kotlin kts=kotlin",
+        "build.gradle.kts build.gradle pom.xml",
+        "brew install kotlin-language-server",
+    ),
+    (
+        "omnisharp",
+        "C#",
+        "omnisharp -lsp",
+        "cs=csharp",
+        "global.json omnisharp.json",
+        "the release from github.com/OmniSharp/omnisharp-roslyn",
+    ),
+    (
+        "ruby",
+        "Ruby",
+        "ruby-lsp",
+        "rb=ruby rake=ruby gemspec=ruby",
+        "Gemfile .ruby-version",
+        "gem install ruby-lsp",
+    ),
     ("php", "PHP", "intelephense --stdio", "php", "composer.json", "npm install -g intelephense"),
     ("elixir", "Elixir", "elixir-ls", "ex=elixir exs=elixir", "mix.exs", "brew install elixir-ls"),
     (
@@ -124,8 +194,22 @@ const ROWS: &[Row] = &[
         "hie.yaml stack.yaml cabal.project package.yaml",
         "ghcup install hls",
     ),
-    ("ocaml", "OCaml", "ocamllsp", "ml=ocaml mli=ocaml.interface", "dune-project", "opam install ocaml-lsp-server"),
-    ("terraform", "Terraform", "terraform-ls serve", "tf=terraform tfvars=terraform-vars", ".terraform", "brew install hashicorp/tap/terraform-ls"),
+    (
+        "ocaml",
+        "OCaml",
+        "ocamllsp",
+        "ml=ocaml mli=ocaml.interface",
+        "dune-project",
+        "opam install ocaml-lsp-server",
+    ),
+    (
+        "terraform",
+        "Terraform",
+        "terraform-ls serve",
+        "tf=terraform tfvars=terraform-vars",
+        ".terraform",
+        "brew install hashicorp/tap/terraform-ls",
+    ),
     ("dart", "Dart", "dart language-server", "dart", "pubspec.yaml", "the Dart or Flutter SDK"),
     ("swift", "Swift", "sourcekit-lsp", "swift", "Package.swift", "the Swift toolchain"),
 ];
@@ -257,8 +341,14 @@ mod tests {
         ];
         let servers = servers(changes.map(|(name, change)| (name.to_owned(), change)));
         assert_eq!(servers[0].command, ["my-pylsp", "-v"]);
-        assert_eq!(servers[0].extensions, [("py", "python"), ("pyi", "python")].map(|(a, b)| (a.into(), b.into())));
-        assert_eq!(servers[1].extensions, [("rs", "rust"), ("xyz", "xyz")].map(|(a, b)| (a.into(), b.into())));
+        assert_eq!(
+            servers[0].extensions,
+            [("py", "python"), ("pyi", "python")].map(|(a, b)| (a.into(), b.into()))
+        );
+        assert_eq!(
+            servers[1].extensions,
+            [("rs", "rust"), ("xyz", "xyz")].map(|(a, b)| (a.into(), b.into()))
+        );
         let rust = servers.iter().find(|server| server.name == "rust").unwrap();
         assert_eq!(rust.extensions, []);
         assert_eq!(servers.len(), built_in().len() + 1);

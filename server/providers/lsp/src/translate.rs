@@ -60,7 +60,10 @@ pub fn resolve(raw: Vec<RawLocation>, encoding: Encoding, texts: &Texts) -> Vec<
             RawLocation::Link { target_uri, target_selection_range } => (target_uri, target_selection_range),
             RawLocation::Location { uri, range } => (uri, range),
         };
-        let path = Url::parse(&uri).ok().filter(|uri| uri.scheme() == "file").and_then(|uri| uri.to_file_path().ok());
+        let path = Url::parse(&uri)
+            .ok()
+            .filter(|uri| uri.scheme() == "file")
+            .and_then(|uri| uri.to_file_path().ok());
         let needs_text = number < MAX_LINES || encoding != Encoding::Utf16;
         if let (Some(path), true) = (&path, needs_text)
             && !texts.contains_key(path)
@@ -68,9 +71,10 @@ pub fn resolve(raw: Vec<RawLocation>, encoding: Encoding, texts: &Texts) -> Vec<
         {
             from_disk.insert(path.clone(), read(path));
         }
-        let text = path.as_ref().filter(|_| needs_text).and_then(|path| {
-            texts.get(path).map(|text| &**text).or_else(|| from_disk.get(path)?.as_deref())
-        });
+        let text = path
+            .as_ref()
+            .filter(|_| needs_text)
+            .and_then(|path| texts.get(path).map(|text| &**text).or_else(|| from_disk.get(path)?.as_deref()));
         let (range, line) = match text {
             Some(text) => in_text(text, range, encoding),
             None => (LspRange { start: plain(range.start), end: plain(range.end) }, None),
@@ -98,7 +102,9 @@ fn plain(position: Position) -> LspPosition {
 
 fn read(path: &Path) -> Option<String> {
     let size = std::fs::metadata(path).ok()?.len();
-    (size <= MAX_TEXT).then(|| std::fs::read(path).ok())?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    (size <= MAX_TEXT)
+        .then(|| std::fs::read(path).ok())?
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Reads the answer of a hover request; `text` is that of the file it was asked about.
@@ -112,7 +118,8 @@ pub fn hover(answer: Value, text: &str, encoding: Encoding) -> Result<Option<Lsp
         HoverContents::Markup(markup) => markup.value,
         HoverContents::Scalar(marked) => marked_string(marked),
         HoverContents::Array(all) => {
-            let parts: Vec<_> = all.into_iter().map(marked_string).filter(|part| !part.trim().is_empty()).collect();
+            let parts: Vec<_> =
+                all.into_iter().map(marked_string).filter(|part| !part.trim().is_empty()).collect();
             parts.join("\n\n")
         }
     };
@@ -178,9 +185,13 @@ mod tests {
     #[test]
     fn an_address_that_is_no_file_stays_as_it_is() {
         let range = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 0, "character": 0 } });
-        let found = locations(json!({ "uri": "jdt://contents/java.base/X.class?a=b", "range": range })).unwrap();
+        let found =
+            locations(json!({ "uri": "jdt://contents/java.base/X.class?a=b", "range": range })).unwrap();
         let resolved = resolve(found, Encoding::Utf8, &Texts::new());
-        assert_eq!((resolved[0].uri.as_str(), &resolved[0].path), ("jdt://contents/java.base/X.class?a=b", &None));
+        assert_eq!(
+            (resolved[0].uri.as_str(), &resolved[0].path),
+            ("jdt://contents/java.base/X.class?a=b", &None)
+        );
     }
 
     #[test]

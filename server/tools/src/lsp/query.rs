@@ -9,8 +9,8 @@ use pipeline::context::ToolContext;
 use pipeline::tool::{Effect, PromptSection};
 use pipeline::typed::TypedTool;
 use protocol::card::{
-    CallCard, FileLocation, GenericCall, ResultCard, SearchFileMatches, SearchHits, SearchLineMatch, SearchResult,
-    ToolCallKind,
+    CallCard, FileLocation, GenericCall, ResultCard, SearchFileMatches, SearchHits, SearchLineMatch,
+    SearchResult, ToolCallKind,
 };
 use protocol::content::ContentBlock;
 use protocol::tool::{DurableResult, ToolFailure};
@@ -184,7 +184,9 @@ impl TypedTool for Lsp {
         let character = positive_integer("character", args.character)?;
         let services = ctx.services();
         let Some(servers) = &services.language_servers else {
-            return Err(LspError::new(LspErrorKind::Unavailable, "language servers are not available here").into());
+            return Err(
+                LspError::new(LspErrorKind::Unavailable, "language servers are not available here").into()
+            );
         };
         let target = services.files.resolve(&args.file_path).await?;
         let text = services.files.read_text(&target, MAX_SOURCE, &ctx.cancel).await?.text;
@@ -204,8 +206,10 @@ impl TypedTool for Lsp {
         let notice = (!notices.is_empty()).then(|| notices.join("\n"));
         Ok(match answer.found {
             LspFound::Hover(hover) => LspOutput::Hover {
-                hover: hover
-                    .map(|hover| OutHover { contents: hover.contents, range: hover.range.map(OutRange::from) }),
+                hover: hover.map(|hover| OutHover {
+                    contents: hover.contents,
+                    range: hover.range.map(OutRange::from),
+                }),
                 notice,
             },
             LspFound::Locations(all) => LspOutput::Locations {
@@ -226,9 +230,10 @@ impl TypedTool for Lsp {
 
     fn render(&self, _args: &LspArgs, output: &LspOutput) -> Vec<ContentBlock> {
         let (body, notice) = match output {
-            LspOutput::Hover { hover, notice } => {
-                (hover.as_ref().map_or("No hover information.".to_owned(), |hover| hover.contents.clone()), notice)
-            }
+            LspOutput::Hover { hover, notice } => (
+                hover.as_ref().map_or("No hover information.".to_owned(), |hover| hover.contents.clone()),
+                notice,
+            ),
             LspOutput::Locations { locations, notice, .. } => (rows(locations), notice),
         };
         let notice = notice.as_ref().map(|notice| format!("\n\n{notice}")).unwrap_or_default();
@@ -366,7 +371,8 @@ mod tests {
     use serde_json::{Value, json};
     use services::fake::World;
     use services::language_servers::{
-        LspAnswer, LspError, LspErrorKind, LspFound, LspHover, LspLocation, LspOperation, LspPosition, LspRange,
+        LspAnswer, LspError, LspErrorKind, LspFound, LspHover, LspLocation, LspOperation, LspPosition,
+        LspRange,
     };
     use std::path::PathBuf;
 
@@ -398,13 +404,17 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_rows_by_file_and_links() {
-        let found = vec![location("/work/b.rs", 2, 4), location("/usr/dep.rs", 0, 0), location("/work/b.rs", 9, 0)];
+        let found =
+            vec![location("/work/b.rs", 2, 4), location("/usr/dep.rs", 0, 0), location("/work/b.rs", 9, 0)];
         let bench = bench(Ok(LspFound::Locations(found)), false);
         let ran = bench.call("lsp", arguments("findReferences")).await;
         assert_eq!(ran.text(), "b.rs:3:5\nb.rs:10:1\n/usr/dep.rs:1:1");
         let query = &bench.world().language_servers.queries()[0];
         assert_eq!(query.operation, LspOperation::FindReferences);
-        assert_eq!((query.text.as_str(), query.position), ("fn é() {}\n", LspPosition { line: 0, character: 3 }));
+        assert_eq!(
+            (query.text.as_str(), query.position),
+            ("fn é() {}\n", LspPosition { line: 0, character: 3 })
+        );
         let Some(ResultCard::Search(card)) = ran.card else { panic!("no card") };
         assert_eq!((card.total, card.truncated), (3, false));
         let SearchHits::Matches(files) = card.hits else { panic!("no matches") };
@@ -422,7 +432,8 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_found_says_whether_the_server_is_still_loading() {
-        let nothing = bench(Ok(LspFound::Locations(Vec::new())), false).call("lsp", arguments("goToDefinition")).await;
+        let nothing =
+            bench(Ok(LspFound::Locations(Vec::new())), false).call("lsp", arguments("goToDefinition")).await;
         assert_eq!(nothing.text(), "No results.");
         let loading = bench(Ok(LspFound::Hover(None)), true).call("lsp", arguments("hover")).await;
         assert_eq!(

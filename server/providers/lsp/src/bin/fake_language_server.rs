@@ -35,7 +35,9 @@ fn main() {
         eprintln!("{}", "x".repeat(5_000_000));
     }
     // Not locked for good: questions of our own read their answers.
-    while let Some(message) = read(&mut std::io::stdin().lock()) {
+    loop {
+        let message = read(&mut std::io::stdin().lock());
+        let Some(message) = message else { return };
         server.take(&message);
     }
 }
@@ -104,7 +106,11 @@ impl Server {
         loop {
             let Some(message) = read(&mut input) else { std::process::exit(0) };
             if message["id"] == self.n_sent && message["method"].is_null() {
-                return if message["error"].is_null() { message["result"].clone() } else { message["error"]["code"].clone() };
+                return if message["error"].is_null() {
+                    message["result"].clone()
+                } else {
+                    message["error"]["code"].clone()
+                };
             }
         }
     }
@@ -127,7 +133,9 @@ impl Server {
             "textDocument/didClose" => {
                 self.documents.remove(&uri);
             }
-            "textDocument/didChange" => self.change(&uri, document["version"].as_i64(), &params["contentChanges"]),
+            "textDocument/didChange" => {
+                self.change(&uri, document["version"].as_i64(), &params["contentChanges"])
+            }
             question if question.starts_with("textDocument/") => self.question(question, id, &uri, params),
             _ => {}
         }
@@ -222,12 +230,17 @@ impl Server {
             }
             "flood" => {
                 for n in 0..10_000 {
-                    send(&json!({ "jsonrpc": "2.0", "method": "window/logMessage", "params": { "type": 4, "message": n.to_string() } }));
+                    send(
+                        &json!({ "jsonrpc": "2.0", "method": "window/logMessage", "params": { "type": 4, "message": n.to_string() } }),
+                    );
                 }
             }
             "asks" => {
                 let answers = [
-                    self.ask("workspace/configuration", json!({ "items": [{ "section": "a" }, { "section": "b" }] })),
+                    self.ask(
+                        "workspace/configuration",
+                        json!({ "items": [{ "section": "a" }, { "section": "b" }] }),
+                    ),
                     self.ask("workspace/workspaceFolders", Value::Null)[0]["name"].clone(),
                     self.ask("client/registerCapability", json!({ "registrations": [] })),
                     self.ask("window/workDoneProgress/create", json!({ "token": 1 })),
@@ -246,7 +259,8 @@ impl Server {
         let word = word_at(line_text, self.bytes(line_text, &params["position"]["character"]));
         if method == "textDocument/hover" {
             let contents = json!({ "kind": "markdown", "value": format!("{word} in version {version}") });
-            return self.answer(id, if word.is_empty() { Value::Null } else { json!({ "contents": contents }) });
+            return self
+                .answer(id, if word.is_empty() { Value::Null } else { json!({ "contents": contents }) });
         }
         let mut places = Vec::new();
         let mut documents: Vec<_> = self.documents.iter().collect();
@@ -255,7 +269,9 @@ impl Server {
             for (number, line) in text.lines().enumerate() {
                 for (at, _) in line.match_indices(&word).filter(|_| !word.is_empty()) {
                     let place = |at| json!({ "line": number, "character": self.units(&line[..at]) });
-                    places.push(json!({ "uri": uri, "range": { "start": place(at), "end": place(at + word.len()) } }));
+                    places.push(
+                        json!({ "uri": uri, "range": { "start": place(at), "end": place(at + word.len()) } }),
+                    );
                 }
             }
         }
@@ -275,7 +291,10 @@ impl Server {
 
     fn bytes(&self, line: &str, character: &Value) -> usize {
         let wanted = character.as_u64().unwrap_or_default() as usize;
-        line.char_indices().map(|(at, _)| at).find(|&at| self.units(&line[..at]) >= wanted).unwrap_or(line.len())
+        line.char_indices()
+            .map(|(at, _)| at)
+            .find(|&at| self.units(&line[..at]) >= wanted)
+            .unwrap_or(line.len())
     }
 
     fn answer(&self, id: &Value, result: Value) {
@@ -290,7 +309,13 @@ impl Server {
 /// The word around a byte of a line.
 fn word_at(line: &str, at: usize) -> String {
     let is_word = |char: char| char.is_alphanumeric() || char == '_';
-    let start = line[..at].char_indices().rev().take_while(|(_, char)| is_word(*char)).last().map_or(at, |(at, _)| at);
-    let end = line[at..].char_indices().find(|(_, char)| !is_word(*char)).map_or(line.len(), |(end, _)| at + end);
+    let start = line[..at]
+        .char_indices()
+        .rev()
+        .take_while(|(_, char)| is_word(*char))
+        .last()
+        .map_or(at, |(at, _)| at);
+    let end =
+        line[at..].char_indices().find(|(_, char)| !is_word(*char)).map_or(line.len(), |(end, _)| at + end);
     line[start..end].to_owned()
 }
