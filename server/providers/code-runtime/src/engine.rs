@@ -15,11 +15,14 @@ use services::code_runtime::{CodeBinding, CodeError, CodeErrorKind, CodeOutcome,
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 const PRELUDE: &str = include_str!("prelude.js");
 /// Stack of the program; deeper recursion is an error it can catch.
 const PROGRAM_STACK_BYTES: usize = 4 << 20;
+/// Arguments of calls that are not answered yet, in bytes of JSON; they live outside the program's memory.
+const MAX_OPEN_BYTES: usize = 64 << 20;
 /// Frames of an error that are told.
 const MAX_FRAMES: usize = 8;
 
@@ -138,14 +141,20 @@ fn prepare<'js>(
         })
         .collect();
     let hosts: Vec<_> = bindings.into_iter().map(|binding| binding.host).collect();
+    let open_bytes = Arc::new(AtomicUsize::new(0));
     let call = Func::from(Async(move |binding: usize, name: String, argument: String| {
         // Taken in here, in the order of the program; only the answer is waited for.
+        let open = Open::new(&open_bytes, argument.len());
         let answer = match (hosts.get(binding), serde_json::from_str(&argument)) {
+            _ if open_bytes.load(Ordering::Relaxed) > MAX_OPEN_BYTES => {
+                Err("the arguments of the calls that wait are too large; await some of them first".to_owned())
+            }
             (Some(host), Ok(argument)) => Ok(host.call(&name, argument)),
             (_, Err(error)) => Err(format!("the argument cannot be taken over: {error}")),
             (None, _) => Err("nothing is bound here".to_owned()),
         };
         async move {
+            let _open = open;
             let answer = match answer {
                 Ok(answer) => answer.await,
                 Err(message) => Err(message),
@@ -159,6 +168,25 @@ fn prepare<'js>(
     let print = Func::from(move |text: String| watch.print(text));
     let install: Function<'js> = ctx.eval(PRELUDE)?;
     install.call((call, print, serde_json::Value::from(spec).to_string()))
+}
+
+/// The argument of a call, until the call is answered.
+struct Open {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Open {
+    fn new(all: &Arc<AtomicUsize>, bytes: usize) -> Self {
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Self { all: all.clone(), bytes }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 async fn execute<'js>(ctx: &Ctx<'js>, javascript: String) -> rquickjs::Result<Value<'js>> {

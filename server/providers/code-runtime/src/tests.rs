@@ -218,6 +218,16 @@ async fn an_argument_that_is_no_json_rejects_and_reaches_nobody() {
 }
 
 #[tokio::test]
+async fn arguments_that_wait_are_bounded() {
+    let host = Arc::new(Host::default());
+    let program = "const large = 'x'.repeat(30 << 20);
+        for (let n = 0; n < 3; n++) { const sent = tools.never({ n, large }); if (n === 2) await sent; }";
+    let outcome = QuickJsRuntime.run(request(program, &host)).await.unwrap();
+    assert!(error(&outcome).1.contains("await some of them first"), "{:?}", outcome.error);
+    assert_eq!(host.calls.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
 async fn a_failed_call_can_be_caught_with_its_name() {
     let program =
         "try { await tools.fail({}); } catch (e) { return [e.name, e.toolName, e.message, `${e}`] }";
