@@ -21,7 +21,7 @@ fn a_job_goes_on_after_its_turn_and_its_end_wakes_the_model() {
     for client in ways() {
         let run = scenario()
             .client(client)
-            .spare_rule("each terminal is released before the prompt is answered")
+            .spare_rule("each terminal is released before the prompt is answered").spare_rule("nothing of a turn comes after").spare_rule("a terminal is released once")
             .model(background("echo begun; while [ ! -e go ]; do sleep 0.05; done; echo done; exit 3"))
             .model(says("It runs."))
             .model(calls("job_output", json!({ "job_id": "bash-1" })))
@@ -54,6 +54,7 @@ fn a_job_goes_on_after_its_turn_and_its_end_wakes_the_model() {
 fn output_goes_on_streaming_into_the_card_after_the_call() {
     let run = scenario()
         .client(ClientKind::bare())
+        .spare_rule("nothing of a turn comes after")
         .model(background("while [ ! -e go ]; do sleep 0.05; done; echo later; sleep 60"))
         .model(says("It runs."))
         .prompt("go");
@@ -66,7 +67,7 @@ fn output_goes_on_streaming_into_the_card_after_the_call() {
 fn the_end_of_a_job_reaches_the_next_step_of_a_turn_that_runs() {
     let gate = Gate::new();
     let run = scenario()
-        .spare_rule("each terminal is released before the prompt is answered")
+        .spare_rule("each terminal is released before the prompt is answered").spare_rule("nothing of a turn comes after").spare_rule("a terminal is released once")
         .model(background("while [ ! -e go ]; do sleep 0.05; done"))
         .model(says("Waiting.").hold(&gate).calls("job_list", json!({})))
         .model(says("Seen."))
@@ -86,7 +87,7 @@ fn a_job_that_was_waited_for_or_killed_is_not_told_again() {
     for client in ways() {
         let run = scenario()
             .client(client)
-            .spare_rule("each terminal is released before the prompt is answered")
+            .spare_rule("each terminal is released before the prompt is answered").spare_rule("nothing of a turn comes after").spare_rule("a terminal is released once")
             .model(background("echo hi"))
             .model(calls("job_output", json!({ "job_id": "bash-1", "wait": true })))
             .model(background("echo up; sleep 300"))
@@ -111,7 +112,7 @@ fn a_cancel_does_not_end_jobs_and_the_end_of_input_does() {
         let gate = Gate::new();
         let run = scenario()
             .client(client)
-            .spare_rule("each terminal is released before the prompt is answered")
+            .spare_rule("each terminal is released before the prompt is answered").spare_rule("nothing of a turn comes after").spare_rule("a terminal is released once")
             .model(background("echo ready > ready; (sleep 300 & setsid sleep 300) & sleep 300"))
             .model(says("Wait").hold(&gate))
             .start();
@@ -120,7 +121,7 @@ fn a_cancel_does_not_end_jobs_and_the_end_of_input_does() {
         assert!(gate.wait_until_reached(DEADLINE));
         run.cancel();
         assert_eq!(run.end(pending), "cancelled");
-        assert!(!run.processes().is_empty());
+        run.wait_until("the job to run on", || !run.processes().is_empty());
         let began = Instant::now();
         run.close_stdin();
         assert!(run.exit_status(DEADLINE).is_some());
