@@ -239,6 +239,8 @@ pub fn derive_parameters<A: JsonSchema>() -> Value {
     if let Value::Object(root) = &mut schema {
         root.shift_remove("additionalProperties");
         root.shift_remove("description");
+        // A tool without parameters says so.
+        root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     }
     schema
 }
