@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-const MARK: &str = "FOLLOWSPOT_TEST_RUN";
+const MARK: &str = "SCENARIO_RUN";
 const MAX_STDERR_BYTES: usize = 256 << 10;
 
 /// The mark of one run.
