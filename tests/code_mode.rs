@@ -114,9 +114,25 @@ fn a_cancel_stops_an_endless_program_and_one_that_waits_for_a_call() {
         let pending = stage.send("go");
         stage.wait_for_status("in_progress");
         if code == waiting {
-            stage.wait_for_update("tool_call_update", |update| update["content"].to_string().contains('▸'));
+            stage.wait_for_request("terminal/wait_for_exit");
         }
         stage.cancel();
         assert_eq!(stage.end(pending), "cancelled");
     }
+}
+
+#[test]
+fn a_load_tells_the_calls_of_a_program_as_they_ended() {
+    let code = "await tools.read({ file_path: 'a.txt' }); try { await tools.read({ file_path: 'no.txt' }) } catch {} return 1";
+    let mut stage =
+        code_mode("code").file("a.txt", "one\n").model(program(code)).model(says("Done.")).prompt("go");
+    let last = |stage: &Stage| stage.updates("tool_call_update").last().unwrap()["content"].clone();
+    let live = last(&stage);
+    let list = live[0]["content"]["text"].as_str().unwrap();
+    assert!(list.starts_with("- ✓ Read a.txt\n- ✗ Read no.txt: "), "{list}");
+    stage.restart();
+    let n_before = stage.updates("tool_call_update").len();
+    stage.about_session("session/load").unwrap();
+    assert!(stage.updates("tool_call_update").len() > n_before);
+    assert_eq!(last(&stage), live);
 }
