@@ -78,7 +78,7 @@ pub struct Workspace {
     pub pool: Arc<Pool>,
     pub servers: Arc<SessionServers>,
     pub disk: Arc<DiskFiles>,
-    files: Arc<TellingFiles>,
+    pub files: Arc<TellingFiles>,
 }
 
 /// Short budgets, so that faults end soon.
