@@ -13,6 +13,7 @@ mod files;
 mod hooks;
 mod jobs;
 mod load;
+mod lsp;
 mod mcp;
 mod models;
 mod permissions;
