@@ -20,7 +20,7 @@ impl CodeHost for Host {
             "fail" => Box::pin(async { Err("it is not there".to_owned()) }),
             "never" => Box::pin(std::future::pending()),
             "slow" => Box::pin(async move {
-                tokio::time::sleep(Duration::from_millis(60)).await;
+                tokio::time::sleep(Duration::from_millis(300)).await;
                 Ok(argument)
             }),
             _ => Box::pin(async move { Ok(argument) }),
@@ -239,9 +239,9 @@ async fn a_failed_call_can_be_caught_with_its_name() {
 async fn calls_overlap_and_waiting_is_not_computing() {
     let started = Instant::now();
     let program = "await Promise.all([1, 2, 3].map((n) => tools.slow({ n })));";
-    let outcome = run_limited(program, |limits| limits.busy = Duration::from_millis(50)).await;
+    let outcome = run_limited(program, |limits| limits.busy = Duration::from_millis(200)).await;
     assert_eq!(outcome, CodeOutcome::default());
-    assert!(started.elapsed() < Duration::from_millis(160), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_millis(850), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -366,7 +366,7 @@ async fn a_cancelled_program_stops_wherever_it_is() {
         let outcome = outcome.unwrap();
         assert_eq!(error(&outcome), (CodeErrorKind::Abort, "the program was cancelled"));
         assert_eq!(outcome.logs, ["a"]);
-        assert!(cancelled.elapsed() < Duration::from_millis(500));
+        assert!(cancelled.elapsed() < Duration::from_secs(2));
     }
 }
 
@@ -375,9 +375,13 @@ async fn a_run_that_is_dropped_stops_its_program() {
     let host = Arc::new(Host::default());
     let run = QuickJsRuntime.run(request("for (;;) { tools.echo({}); }", &host));
     assert!(tokio::time::timeout(Duration::from_millis(100), run).await.is_err());
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    // The host is let go with the engine.
-    assert_eq!(Arc::strong_count(&host), 1);
+    let stopped = async {
+        // The host is let go with the engine.
+        while Arc::strong_count(&host) > 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), stopped).await.unwrap();
 }
 
 #[tokio::test]
