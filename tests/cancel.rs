@@ -104,7 +104,9 @@ fn a_command_that_ignores_signals_is_ended_all_the_same() {
 fn a_cancel_during_a_question_starts_nothing() {
     let stage = scenario()
         .mode("ask")
-        .model(bash("touch first").calls("bash", json!({ "command": "touch second", "description": "Again" })))
+        .model(
+            bash("touch first").calls("bash", json!({ "command": "touch second", "description": "Again" })),
+        )
         .user(Decision::Parked)
         .start();
     let pending = stage.send("run");
@@ -134,7 +136,9 @@ fn a_late_yes_to_a_question_of_a_cancelled_turn_starts_nothing() {
 fn a_question_that_is_answered_cancelled_ends_the_turn() {
     let stage = scenario()
         .mode("ask")
-        .model(bash("touch first").calls("bash", json!({ "command": "touch second", "description": "Again" })))
+        .model(
+            bash("touch first").calls("bash", json!({ "command": "touch second", "description": "Again" })),
+        )
         .user(Decision::Cancelled)
         .start();
     assert_eq!(stage.prompt("run"), "cancelled");
@@ -224,11 +228,15 @@ fn a_withdrawn_prompt_ends_alone() {
     gate.release();
     let stop = |id: &'static str| {
         stage.wait_for("an answer", |lines| {
-            let mut answers = lines.iter().filter(|line| line.from == Side::Agent && line.message["id"] == *id);
+            let mut answers =
+                lines.iter().filter(|line| line.from == Side::Agent && line.message["id"] == *id);
             answers.next().map(|line| line.message["result"]["stopReason"].clone())
         })
     };
-    assert_eq!([stop("p1"), stop("p2"), stop("p3")], ["end_turn", "cancelled", "end_turn"].map(|stop| json!(stop)));
+    assert_eq!(
+        [stop("p1"), stop("p2"), stop("p3")],
+        ["end_turn", "cancelled", "end_turn"].map(|stop| json!(stop))
+    );
 }
 
 // T05: a stop and a new prompt in one breath: the old turn is over before the new one starts.

@@ -21,7 +21,8 @@ fn edit(path: &str, old: &str, new: &str) -> Reply {
 /// Whether the `n`th call, from 0, failed.
 fn failed(run: &Stage, n: usize) -> bool {
     let ends = run.updates("tool_call_update");
-    let mut ends = ends.iter().filter(|update| update["status"] == "completed" || update["status"] == "failed");
+    let mut ends =
+        ends.iter().filter(|update| update["status"] == "completed" || update["status"] == "failed");
     ends.nth(n).expect("the call has ended")["status"] == "failed"
 }
 
@@ -92,7 +93,8 @@ fn a_new_file_is_shown_as_new() {
     for (way, scenario) in ways() {
         let run = scenario.model(write("deep/new.txt", "hello\n")).model(says("Done.")).prompt("go");
         let end = run.updates("tool_call_update").pop().unwrap();
-        let shown = end["content"].as_array().or(run.updates("tool_call")[0]["content"].as_array()).unwrap().clone();
+        let shown =
+            end["content"].as_array().or(run.updates("tool_call")[0]["content"].as_array()).unwrap().clone();
         assert_eq!(shown[0]["type"], "diff", "{way}");
         assert_eq!(shown[0]["oldText"], json!(null), "{way}");
         assert_eq!(shown[0]["newText"], "hello\n", "{way}");
@@ -247,7 +249,12 @@ fn an_edit_changes_nothing_but_its_span() {
                 ("editor with LF", "CRLF stays, text with LF matches") => continue,
                 _ => case.after,
             };
-            assert_eq!(String::from_utf8_lossy(&after), String::from_utf8_lossy(expected), "{way}: {}", case.what);
+            assert_eq!(
+                String::from_utf8_lossy(&after),
+                String::from_utf8_lossy(expected),
+                "{way}: {}",
+                case.what
+            );
         }
     }
 }
@@ -278,8 +285,12 @@ fn an_edit_that_does_not_fit_changes_nothing_and_says_why() {
     ];
     for (old, new, reason) in cases {
         for (way, scenario) in ways() {
-            let run =
-                scenario.file("a.txt", text).model(read("a.txt")).model(edit("a.txt", old, new)).model(says("No.")).prompt("go");
+            let run = scenario
+                .file("a.txt", text)
+                .model(read("a.txt"))
+                .model(edit("a.txt", old, new))
+                .model(says("No."))
+                .prompt("go");
             assert!(failed(&run, 1), "{way}: {old:?}");
             let results = run.results_for_model();
             assert!(results[1].contains(reason), "{way}: {old:?}: {results:?}");
@@ -312,10 +323,11 @@ fn a_touched_file_is_not_stale_and_neither_is_an_own_edit() {
         let run = scenario
             .file("a.txt", "one\n")
             .model(read("a.txt"))
-            .model(says("Now.").hold(&gate).calls(
-                "edit",
-                json!({ "file_path": "a.txt", "old_string": "one", "new_string": "two" }),
-            ))
+            .model(
+                says("Now.")
+                    .hold(&gate)
+                    .calls("edit", json!({ "file_path": "a.txt", "old_string": "one", "new_string": "two" })),
+            )
             .model(edit("a.txt", "two", "three"))
             .model(write("a.txt", "four\n"))
             .model(says("Done."))
@@ -339,10 +351,11 @@ fn a_change_by_the_user_is_found_before_writing() {
         let run = scenario
             .file("a.txt", "one\ntwo\n")
             .model(read("a.txt"))
-            .model(says("Now.").hold(&gate).calls(
-                "edit",
-                json!({ "file_path": "a.txt", "old_string": "one", "new_string": "1" }),
-            ))
+            .model(
+                says("Now.")
+                    .hold(&gate)
+                    .calls("edit", json!({ "file_path": "a.txt", "old_string": "one", "new_string": "1" })),
+            )
             .model(read("a.txt"))
             .model(edit("a.txt", "one", "1"))
             .model(says("Done."))
@@ -365,7 +378,9 @@ fn a_change_in_the_buffer_is_found_before_writing() {
     let run = scenario()
         .file("a.txt", "one\ntwo\n")
         .model(read("a.txt"))
-        .model(says("Now.").hold(&gate).calls("write", json!({ "file_path": "a.txt", "content": "all new\n" })))
+        .model(
+            says("Now.").hold(&gate).calls("write", json!({ "file_path": "a.txt", "content": "all new\n" })),
+        )
         .model(says("Oh."))
         .start();
     let pending = run.send("go");
@@ -452,7 +467,10 @@ fn a_window_has_the_line_numbers_of_the_file() {
             .model(says("Done."))
             .prompt("go");
         let result = run.results_for_model()[0].clone();
-        assert!(["line 20", "line 21", "line 22"].iter().all(|line| result.contains(line)), "{way}: {result}");
+        assert!(
+            ["line 20", "line 21", "line 22"].iter().all(|line| result.contains(line)),
+            "{way}: {result}"
+        );
         assert!(!result.contains("line 19\n") && !result.contains("line 23\n"), "{way}: {result}");
         let call = &run.updates("tool_call")[0];
         assert_eq!(call["locations"][0]["line"], 20, "{way}");

@@ -21,7 +21,9 @@ fn a_job_goes_on_after_its_turn_and_its_end_wakes_the_model() {
     for client in ways() {
         let run = scenario()
             .client(client)
-            .spare_rule("each terminal is released before the prompt is answered").spare_rule("nothing of a turn comes after").spare_rule("a terminal is released once")
+            .spare_rule("each terminal is released before the prompt is answered")
+            .spare_rule("nothing of a turn comes after")
+            .spare_rule("a terminal is released once")
             .model(background("echo begun; while [ ! -e go ]; do sleep 0.05; done; echo done; exit 3"))
             .model(says("It runs."))
             .model(calls("job_output", json!({ "job_id": "bash-1" })))
@@ -59,7 +61,8 @@ fn output_goes_on_streaming_into_the_card_after_the_call() {
         .model(says("It runs."))
         .prompt("go");
     run.write("go", "");
-    let shown = run.wait_for_update("tool_call_update", |update| update["content"].to_string().contains("later"));
+    let shown =
+        run.wait_for_update("tool_call_update", |update| update["content"].to_string().contains("later"));
     assert!(shown["status"].is_null(), "{shown}");
 }
 
@@ -67,7 +70,9 @@ fn output_goes_on_streaming_into_the_card_after_the_call() {
 fn the_end_of_a_job_reaches_the_next_step_of_a_turn_that_runs() {
     let gate = Gate::new();
     let run = scenario()
-        .spare_rule("each terminal is released before the prompt is answered").spare_rule("nothing of a turn comes after").spare_rule("a terminal is released once")
+        .spare_rule("each terminal is released before the prompt is answered")
+        .spare_rule("nothing of a turn comes after")
+        .spare_rule("a terminal is released once")
         .model(background("while [ ! -e go ]; do sleep 0.05; done"))
         .model(says("Waiting.").hold(&gate).calls("job_list", json!({})))
         .model(says("Seen."))
@@ -75,7 +80,9 @@ fn the_end_of_a_job_reaches_the_next_step_of_a_turn_that_runs() {
     let pending = run.send("go");
     assert!(gate.wait_until_reached(DEADLINE));
     run.write("go", "");
-    run.wait_for_update("tool_call_update", |update| update["content"].to_string().contains("bash-1: completed"));
+    run.wait_for_update("tool_call_update", |update| {
+        update["content"].to_string().contains("bash-1: completed")
+    });
     gate.release();
     assert_eq!(run.end(pending), "end_turn");
     assert!(run.user_texts_for_model().iter().any(|text| text.contains("bash-1 (bash) has ended")));
@@ -87,7 +94,9 @@ fn a_job_that_was_waited_for_or_killed_is_not_told_again() {
     for client in ways() {
         let run = scenario()
             .client(client)
-            .spare_rule("each terminal is released before the prompt is answered").spare_rule("nothing of a turn comes after").spare_rule("a terminal is released once")
+            .spare_rule("each terminal is released before the prompt is answered")
+            .spare_rule("nothing of a turn comes after")
+            .spare_rule("a terminal is released once")
             .model(background("echo hi"))
             .model(calls("job_output", json!({ "job_id": "bash-1", "wait": true })))
             .model(background("echo up; sleep 300"))
@@ -112,7 +121,9 @@ fn a_cancel_does_not_end_jobs_and_the_end_of_input_does() {
         let gate = Gate::new();
         let run = scenario()
             .client(client)
-            .spare_rule("each terminal is released before the prompt is answered").spare_rule("nothing of a turn comes after").spare_rule("a terminal is released once")
+            .spare_rule("each terminal is released before the prompt is answered")
+            .spare_rule("nothing of a turn comes after")
+            .spare_rule("a terminal is released once")
             .model(background("echo ready > ready; (sleep 300 & setsid sleep 300) & sleep 300"))
             .model(says("Wait").hold(&gate))
             .start();

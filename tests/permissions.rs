@@ -23,17 +23,18 @@ fn n_questions(stage: &Stage) -> usize {
 
 #[test]
 fn allowed_edit_is_shown_then_applied() {
-    let run = scenario()
-        .mode("ask")
-        .file("src/lib.rs", "fn a() {}\n")
-        .model(read("src/lib.rs"))
-        .model(says("Renaming.").calls(
-            "edit",
-            json!({ "file_path": "src/lib.rs", "old_string": "fn a", "new_string": "fn b" }),
-        ))
-        .model(says("Done."))
-        .user(allow_once())
-        .prompt("rename a to b");
+    let run =
+        scenario()
+            .mode("ask")
+            .file("src/lib.rs", "fn a() {}\n")
+            .model(read("src/lib.rs"))
+            .model(says("Renaming.").calls(
+                "edit",
+                json!({ "file_path": "src/lib.rs", "old_string": "fn a", "new_string": "fn b" }),
+            ))
+            .model(says("Done."))
+            .user(allow_once())
+            .prompt("rename a to b");
     insta::assert_snapshot!(run.transcript(), @r#"
     > rename a to b
     < call 1 read pending  Read src/lib.rs  at src/lib.rs:1
@@ -109,7 +110,8 @@ fn a_refusal_touches_one_call_only() {
 #[test]
 fn a_question_shows_all_of_its_subject() {
     let command = format!("printf '%s' {}", "x".repeat(300));
-    let run = scenario().mode("ask").model(bash(&command)).model(says("No.")).user(reject_once()).prompt("go");
+    let run =
+        scenario().mode("ask").model(bash(&command)).model(says("No.")).user(reject_once()).prompt("go");
     let question = run.wait_for_request("session/request_permission");
     assert_eq!(question["toolCall"]["rawInput"]["command"], command);
     assert!(question["toolCall"]["content"].to_string().contains(&command));
@@ -196,7 +198,8 @@ fn an_allowed_command_lets_nothing_else_through() {
 #[test]
 fn nothing_but_an_offered_yes_is_a_yes() {
     for answer in [Decision::Id("unknown"), Decision::Id(""), Decision::Fails, Decision::Id("reject-once")] {
-        let run = scenario().mode("ask").model(bash("touch made")).model(says("No.")).user(answer.clone()).start();
+        let run =
+            scenario().mode("ask").model(bash("touch made")).model(says("No.")).user(answer.clone()).start();
         let end = run.prompt("go");
         assert!(!run.path("made").exists(), "{answer:?}");
         assert_eq!(end, "end_turn", "{answer:?}");
@@ -217,7 +220,12 @@ fn a_lost_client_is_a_no() {
 // P04: asking is asking, never a silent no; M10: the client's own fault is not the user's choice.
 #[test]
 fn a_client_that_cannot_ask_is_named_as_the_reason() {
-    let run = scenario().mode("ask").model(bash("touch made")).model(says("No.")).user(Decision::Fails).prompt("go");
+    let run = scenario()
+        .mode("ask")
+        .model(bash("touch made"))
+        .model(says("No."))
+        .user(Decision::Fails)
+        .prompt("go");
     let results = run.results_for_model();
     assert!(!results[0].to_lowercase().contains("user rejected"), "{results:?}");
     insta::assert_snapshot!(run.transcript(), @r#"
@@ -237,7 +245,11 @@ fn a_mode_that_changes_in_the_turn_counts_at_once() {
     let gate = Gate::new();
     let run = scenario()
         .model(bash("touch one"))
-        .model(says("Then ").hold(&gate).calls("bash", json!({ "command": "touch two", "description": "Second" })))
+        .model(
+            says("Then ")
+                .hold(&gate)
+                .calls("bash", json!({ "command": "touch two", "description": "Second" })),
+        )
         .model(says("No."))
         .user(reject_once())
         .start();

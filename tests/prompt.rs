@@ -44,7 +44,9 @@ fn a_conversation_carries_what_was_said_before() {
     let requests = stage.model().requests();
     let spoken = |request: &serde_json::Value| -> Vec<String> {
         let messages = request["messages"].as_array().unwrap().iter();
-        let spoken = messages.filter(|message| message["role"] != "system").map(|message| message["content"].to_string());
+        let spoken = messages
+            .filter(|message| message["role"] != "system")
+            .map(|message| message["content"].to_string());
         spoken.filter(|text| ["first", "One.", "second"].iter().any(|said| text.contains(said))).collect()
     };
     assert_eq!(spoken(&requests[0]).len(), 1);
@@ -90,7 +92,8 @@ fn an_image_for_a_model_without_eyes_is_refused_by_name() {
     assert!(error.data.unwrap().to_string().contains("prompt[1]"));
     assert_eq!(stage.prompt("then without"), "end_turn");
     let lines = stage.lines();
-    let initialized = lines.iter().find(|line| line.message["result"]["agentCapabilities"].is_object()).unwrap();
+    let initialized =
+        lines.iter().find(|line| line.message["result"]["agentCapabilities"].is_object()).unwrap();
     assert_ne!(initialized.message["result"]["agentCapabilities"]["promptCapabilities"]["image"], true);
 }
 

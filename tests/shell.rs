@@ -102,7 +102,8 @@ fn commands_are_told_that_nobody_is_there() {
 fn a_command_over_its_time_is_ended_with_its_children() {
     for client in ways() {
         let began = Instant::now();
-        let (run, result) = output(client, bash_within("echo begun; (sleep 300 & sleep 300) & sleep 300", 700));
+        let (run, result) =
+            output(client, bash_within("echo begun; (sleep 300 & sleep 300) & sleep 300", 700));
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert!(result.contains("begun") && result.contains("timed out"), "{result}");
         run.assert_no_process_left();
@@ -127,7 +128,8 @@ fn live_output_is_not_sent_again_and_again() {
     for client in [display(), ClientKind::bare()] {
         let command = "for i in $(seq 40); do seq 1 2000; sleep 0.02; done";
         let (run, _) = output(client, bash(command));
-        let sent: usize = run.lines().iter().filter(|line| line.from == Side::Agent).map(|line| line.n_bytes).sum();
+        let sent: usize =
+            run.lines().iter().filter(|line| line.from == Side::Agent).map(|line| line.n_bytes).sum();
         // The output itself is 355 kB.
         assert!(sent < 2_000_000, "{sent} bytes");
     }
@@ -199,8 +201,7 @@ fn a_chatty_stderr_blocks_nothing() {
 // C09: released also when the editor's terminal fails half way; the time is our own.
 #[test]
 fn a_terminal_that_never_tells_its_end_is_given_up_and_released() {
-    let habits =
-        Habits { faults: [("terminal/wait_for_exit", Fault::Silent)].into(), ..Habits::default() };
+    let habits = Habits { faults: [("terminal/wait_for_exit", Fault::Silent)].into(), ..Habits::default() };
     let run =
         scenario().habits(habits).model(bash_within("echo hi; sleep 1", 2000)).model(says("Done.")).start();
     assert_eq!(run.prompt("go"), "end_turn");

@@ -34,7 +34,8 @@ pub const SANDBOX_EXEC: &str = "sandbox-exec";
 /// The configuration is wrong, or this user has no home.
 pub fn server_parts() -> anyhow::Result<ServerParts> {
     let paths = Paths::from_environment().map_err(anyhow::Error::msg)?;
-    let config = Config::load(&paths, None, &process_environment).context("the configuration is not valid")?.config;
+    let config =
+        Config::load(&paths, None, &process_environment).context("the configuration is not valid")?.config;
     server_parts_in(paths, config)
 }
 
@@ -46,7 +47,8 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let attachments = Arc::new(LocalAttachments::new(paths.data.join("attachments")));
     let exe = std::env::current_exe().context("this program cannot find its own file")?;
-    let sandbox = Arc::new(ExecSandbox::new(vec![exe.to_string_lossy().into_owned(), SANDBOX_EXEC.to_owned()]));
+    let sandbox =
+        Arc::new(ExecSandbox::new(vec![exe.to_string_lossy().into_owned(), SANDBOX_EXEC.to_owned()]));
     let (hooks, problems) = hooks(&config);
     Ok(ServerParts {
         store: Arc::new(JsonlSessionStore::new(paths.sessions())),
@@ -93,7 +95,8 @@ pub fn models(
     paths: &Paths,
     attachments: Arc<dyn services::attachments::Attachments>,
 ) -> Arc<dyn Models> {
-    let providers = config.providers.iter().map(|(name, provider)| (name.clone(), provider_of(provider))).collect();
+    let providers =
+        config.providers.iter().map(|(name, provider)| (name.clone(), provider_of(provider))).collect();
     Arc::new(LlmModels::new(
         LlmConfig {
             default: config.model.default.as_ref().map(ToString::to_string),
@@ -119,11 +122,7 @@ fn provider_of(provider: &ProviderConfig) -> provider_llm::ProviderConfig {
 }
 
 /// Every tool that is switched on, and the policies; the earlier one is outside the later.
-fn pipeline(
-    config: &Config,
-    sandbox: &dyn Sandbox,
-    hooks: Option<Arc<Hooks>>,
-) -> anyhow::Result<Pipeline> {
+fn pipeline(config: &Config, sandbox: &dyn Sandbox, hooks: Option<Arc<Hooks>>) -> anyhow::Result<Pipeline> {
     let registry = Registry::new();
     let choice = ToolChoice {
         enable: config.tools.enable.iter().map(|family| family.id().to_owned()).collect(),

@@ -44,7 +44,8 @@ fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     log_to_stderr();
-    let Some(command) = cli.command.or_else(|| (!std::io::stdin().is_terminal()).then_some(Command::Acp)) else {
+    let Some(command) = cli.command.or_else(|| (!std::io::stdin().is_terminal()).then_some(Command::Acp))
+    else {
         let _ = Cli::command().print_help();
         return ExitCode::from(2);
     };
@@ -93,11 +94,11 @@ fn log_to_stderr() {
     use tracing_subscriber::prelude::*;
     let asked = std::env::var("FOLLOWSPOT_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = asked.unwrap_or_else(|| {
-        Targets::new().with_default(LevelFilter::WARN).with_target("agent_client_protocol", LevelFilter::ERROR)
+        Targets::new()
+            .with_default(LevelFilter::WARN)
+            .with_target("agent_client_protocol", LevelFilter::ERROR)
     });
-    let layer = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_filter(filter);
+    let layer =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_filter(filter);
     tracing_subscriber::registry().with(layer).init();
 }

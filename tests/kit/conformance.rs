@@ -5,9 +5,10 @@
 use super::editor::ClientKind;
 use super::wire::{Line, Side};
 use agent_client_protocol::v1::schema::{
-    CreateTerminalRequest, ForkSessionResponse, InitializeResponse, ListSessionsResponse, LoadSessionResponse,
-    NewSessionResponse, PromptResponse, ReadTextFileRequest, RequestPermissionRequest, ResumeSessionResponse,
-    SessionNotification, SetSessionConfigOptionResponse, SetSessionModeResponse, WriteTextFileRequest,
+    CreateTerminalRequest, ForkSessionResponse, InitializeResponse, ListSessionsResponse,
+    LoadSessionResponse, NewSessionResponse, PromptResponse, ReadTextFileRequest, RequestPermissionRequest,
+    ResumeSessionResponse, SessionNotification, SetSessionConfigOptionResponse, SetSessionModeResponse,
+    WriteTextFileRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -187,13 +188,16 @@ impl<'a> Check<'a> {
                 if !(self.client.reads && self.client.writes) {
                     self.breaks("files are asked for only when both directions are offered", line);
                 }
-                if !fits::<ReadTextFileRequest>(params) || !params["line"].is_null() || !params["limit"].is_null() {
+                if !fits::<ReadTextFileRequest>(params)
+                    || !params["line"].is_null()
+                    || !params["limit"].is_null()
+                {
                     self.breaks("a read asks for the whole text", line);
                 }
                 self.absolute(&params["path"], line);
             }
             "fs/write_text_file" => {
-                if !(self.client.reads && self.client.writes) || !fits::<WriteTextFileRequest>(params) {
+                if !(self.client.reads && self.client.writes && fits::<WriteTextFileRequest>(params)) {
                     self.breaks("files are written only when both directions are offered", line);
                 }
                 self.absolute(&params["path"], line);
@@ -221,15 +225,23 @@ impl<'a> Check<'a> {
     fn question(&mut self, line: &Line) {
         let params = line.params();
         // M10, P04: spec values only, a way to allow and a way to refuse, each kind once unless it is a choice.
-        let mut kinds: Vec<&str> =
-            params["options"].as_array().into_iter().flatten().filter_map(|option| option["kind"].as_str()).collect();
+        let mut kinds: Vec<&str> = params["options"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|option| option["kind"].as_str())
+            .collect();
         let allows = kinds.iter().any(|kind| kind.starts_with("allow"));
         let rejects = kinds.iter().any(|kind| kind.starts_with("reject"));
         let is_choice = params["toolCall"]["name"] == "ask_user_question";
         let n_kinds = kinds.len();
         kinds.sort_unstable();
         kinds.dedup();
-        if !allows || !rejects || (n_kinds != kinds.len() && !is_choice) || !fits::<RequestPermissionRequest>(params) {
+        if !allows
+            || !rejects
+            || (n_kinds != kinds.len() && !is_choice)
+            || !fits::<RequestPermissionRequest>(params)
+        {
             self.breaks("a question can be allowed and refused", line);
         }
         // P10: a title, and what is asked about.
@@ -252,7 +264,10 @@ impl<'a> Check<'a> {
         let update = &line.params()["update"];
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         // M01: nothing of a turn after its answer.
-        let of_turn = matches!(kind, "agent_thought_chunk" | "agent_message_chunk" | "tool_call" | "tool_call_update" | "plan");
+        let of_turn = matches!(
+            kind,
+            "agent_thought_chunk" | "agent_message_chunk" | "tool_call" | "tool_call_update" | "plan"
+        );
         // The plan that stands when a session is resumed is told once, and no prompt was sent then.
         let n_open = self.prompts.get(&session).copied();
         let is_told = self.loading.contains(&session) || kind == "plan" && n_open.is_none();
@@ -292,11 +307,11 @@ impl<'a> Check<'a> {
                 }
                 self.places(update, line);
             }
-            "agent_message_chunk" | "agent_thought_chunk" => {
-                // S04: every message has an id.
-                if update["messageId"].as_str().is_none_or(str::is_empty) {
-                    self.breaks("a message has an id", line);
-                }
+            // S04: every message has an id.
+            "agent_message_chunk" | "agent_thought_chunk"
+                if update["messageId"].as_str().is_none_or(str::is_empty) =>
+            {
+                self.breaks("a message has an id", line);
             }
             _ => {}
         }

@@ -208,11 +208,14 @@ impl Editor {
         let (outgoing, queue) = mpsc::unbounded_channel();
         tokio::spawn(write(stdin, queue));
         let (reading, may_read) = watch::channel(true);
-        let sink = futures::sink::unfold((outgoing.clone(), wire.clone()), |(queue, wire), line: String| async move {
-            wire.record(Side::Editor, &line);
-            queue.send(Outgoing::Line(line)).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
-            Ok::<_, io::Error>((queue, wire))
-        });
+        let sink = futures::sink::unfold(
+            (outgoing.clone(), wire.clone()),
+            |(queue, wire), line: String| async move {
+                wire.record(Side::Editor, &line);
+                queue.send(Outgoing::Line(line)).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                Ok::<_, io::Error>((queue, wire))
+            },
+        );
         let incoming = futures::stream::unfold((BufReader::new(stdout), may_read, wire.clone()), read);
         let asked = desk.clone();
         let client = Client

@@ -34,7 +34,9 @@ impl Mark {
         let wanted = format!("{MARK}={}", self.0);
         let mut found = Vec::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
             let Ok(environ) = std::fs::read(entry.path().join("environ")) else { continue };
             let carries = environ.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes());
             if carries && Some(pid) != except {
@@ -65,11 +67,7 @@ pub struct AgentProcess {
 
 impl AgentProcess {
     /// Starts the built binary; call inside the runtime.
-    pub fn start(
-        args: &[&str],
-        env: &[(String, String)],
-        cwd: &Path,
-    ) -> (Self, ChildStdin, ChildStdout) {
+    pub fn start(args: &[&str], env: &[(String, String)], cwd: &Path) -> (Self, ChildStdin, ChildStdout) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_followspot"));
         command.args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value))).current_dir(cwd);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

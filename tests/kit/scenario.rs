@@ -14,8 +14,9 @@ use super::wire::{Line, Side, Wire};
 use agent_client_protocol::Error;
 use provider_llm::scripted::{Reply, ScriptedModel};
 use serde_json::{Value, json};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -37,6 +38,7 @@ pub fn scenario() -> Scenario {
         env: Vec::new(),
         config: String::new(),
         offline: false,
+        providers: Vec::new(),
         spare_rules: Vec::new(),
     }
 }
@@ -52,6 +54,7 @@ pub struct Scenario {
     env: Vec<(String, String)>,
     config: String,
     offline: bool,
+    providers: Vec<String>,
     spare_rules: Vec<&'static str>,
 }
 
@@ -115,6 +118,12 @@ impl Scenario {
         self
     }
 
+    /// Points another provider than `openai` at the scripted model too.
+    pub fn point_provider_at_model(mut self, provider: &str) -> Self {
+        self.providers.push(provider.to_owned());
+        self
+    }
+
     /// Does not check this general rule: the scenario breaks it on purpose, or from outside.
     pub fn spare_rule(mut self, rule: &'static str) -> Self {
         self.spare_rules.push(rule);
@@ -139,7 +148,8 @@ impl Scenario {
 
     /// Starts the agent and says nothing to it.
     pub fn start_process(self) -> Stage {
-        let root = tempfile::Builder::new().prefix("scenario-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let root =
+            tempfile::Builder::new().prefix("scenario-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let root_path = root.path().canonicalize().unwrap();
         for folder in ["workspace", "outside", "home"] {
             std::fs::create_dir(root_path.join(folder)).unwrap();
@@ -148,10 +158,13 @@ impl Scenario {
         for (path, content) in &self.files {
             write_file(&workspace.join(path), content);
         }
-        if !self.config.is_empty() {
-            write_file(&root_path.join("home/config.toml"), self.config.as_bytes());
-        }
         let (base_url, model) = ScriptedModel::start(self.replies).unwrap();
+        let providers =
+            self.providers.iter().map(|name| format!("[providers.{name}]\nbase_url = \"{base_url}\"\n"));
+        let config = self.config + &providers.collect::<String>();
+        if !config.is_empty() {
+            write_file(&root_path.join("home/config.toml"), config.as_bytes());
+        }
         let mark = Mark::fresh();
         let home = root_path.join("home").display().to_string();
         let mut env = vec![
@@ -176,7 +189,8 @@ impl Scenario {
         let terminals = Terminals::new(workspace.clone(), env);
         let desk = Arc::new(Desk::new(Buffers::new(unsaved), terminals, self.habits, self.decisions));
         let wire = Arc::<Wire>::default();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (process, editor) = runtime.block_on(async {
             // Started elsewhere on purpose: nothing may depend on the process's own folder (C11).
             let (process, stdin, stdout) = AgentProcess::start(&["acp"], &agent_env, &root_path);
@@ -242,7 +256,8 @@ impl Stage {
         let session = answer["sessionId"].as_str().expect("session/new answers an id").to_owned();
         self.wait_for("the commands of the session", |lines| {
             lines.iter().find(|line| {
-                line.update_kind() == Some("available_commands_update") && line.params()["sessionId"] == *session
+                line.update_kind() == Some("available_commands_update")
+                    && line.params()["sessionId"] == *session
             })?;
             Some(())
         });
@@ -323,7 +338,8 @@ impl Stage {
         let n_before = self.lines().len();
         self.editor().send_line(line);
         self.wait_for(&format!("the answer to {}", line.chars().take(80).collect::<String>()), |lines| {
-            let mut later = lines[n_before..].iter().filter(|line| line.from == Side::Agent && line.is_response());
+            let mut later =
+                lines[n_before..].iter().filter(|line| line.from == Side::Agent && line.is_response());
             later.find(|line| line.message["id"] == *id).map(|line| line.message.clone())
         })
     }
@@ -368,8 +384,13 @@ impl Stage {
         self.wait_until("an open question", || self.desk().n_parked() > 0);
         let lines = self.lines();
         let mut questions = lines.iter().rev().filter(|line| line.from == Side::Agent && line.is_request());
-        let is_question = |method| matches!(method, Some("session/request_permission" | "elicitation/create"));
-        questions.find(|line| is_question(line.method())).expect("the question is on the wire").params().clone()
+        let is_question =
+            |method| matches!(method, Some("session/request_permission" | "elicitation/create"));
+        questions
+            .find(|line| is_question(line.method()))
+            .expect("the question is on the wire")
+            .params()
+            .clone()
     }
 
     /// Fails with all there is to see.
@@ -387,7 +408,8 @@ impl Stage {
     /// The same with more in it.
     pub fn picture(&self, detail: Detail) -> String {
         let lines = self.lines();
-        let from = lines.iter().position(|line| line.method() == Some("session/prompt")).unwrap_or(lines.len());
+        let from =
+            lines.iter().position(|line| line.method() == Some("session/prompt")).unwrap_or(lines.len());
         let opening: Vec<_> = lines[..from].to_vec();
         // Sessions are numbered from their creation on.
         let drawn = draw(&lines, self.workspace(), detail);
@@ -551,19 +573,31 @@ impl Stage {
     /// Waits until no process of this run is left.
     #[track_caller]
     pub fn assert_no_process_left(&self) {
-        let gone = self.editor().wire.wait(Duration::from_secs(5), |_| self.processes().is_empty().then_some(()));
+        let gone =
+            self.editor().wire.wait(Duration::from_secs(5), |_| self.processes().is_empty().then_some(()));
         assert!(gone.is_some(), "still running: {:?}", self.processes());
     }
 
     /// Runs another command of the program with the same home; gives stdout, and fails when it does.
     pub fn run(&self, args: &[&str]) -> String {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_followspot"))
+        self.run_with_input(args, "")
+    }
+
+    /// The same with something on its stdin.
+    pub fn run_with_input(&self, args: &[&str], input: &str) -> String {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_followspot"))
             .args(args)
             .env_clear()
             .envs(self.agent_env.iter().map(|(name, value)| (name, value)))
             .current_dir(self.workspace())
-            .output()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .expect("the program starts");
+        // Dropped at once: the end of the input.
+        child.stdin.take().expect("stdin is a pipe").write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().expect("the program ends");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{args:?}: {}\n{stderr}", output.status);
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -623,7 +657,9 @@ fn write_file(path: &Path, content: &[u8]) {
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
         _ => String::new(),
     }
 }

@@ -62,7 +62,9 @@ impl Pen {
         } else if by_editor && line.method() == Some("session/cancel") {
             let session = self.session(&line.params()["sessionId"]);
             self.put(format!("x {session}cancel"));
-        } else if line.is_response() && let Some((method, params)) = self.open.remove(&(!by_editor, id)) {
+        } else if line.is_response()
+            && let Some((method, params)) = self.open.remove(&(!by_editor, id))
+        {
             self.response(&method, &params, &line.message);
         }
     }
@@ -296,7 +298,8 @@ impl Pen {
 
     fn path(&self, path: &Value) -> String {
         let path = Path::new(path.as_str().unwrap_or_default());
-        path.strip_prefix(&self.folder).map_or_else(|_| path.display().to_string(), |rest| rest.display().to_string())
+        path.strip_prefix(&self.folder)
+            .map_or_else(|_| path.display().to_string(), |rest| rest.display().to_string())
     }
 
     fn plain_whole(&self, text: &str) -> String {

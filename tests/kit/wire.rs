@@ -45,12 +45,14 @@ impl Line {
     }
 
     pub fn is_response(&self) -> bool {
-        self.method().is_none() && (self.message.get("result").is_some() || self.message.get("error").is_some())
+        self.method().is_none()
+            && (self.message.get("result").is_some() || self.message.get("error").is_some())
     }
 
     /// The update of a `session/update` of the agent.
     pub fn update(&self) -> Option<&Value> {
-        (self.from == Side::Agent && self.method() == Some("session/update")).then(|| &self.params()["update"])
+        (self.from == Side::Agent && self.method() == Some("session/update"))
+            .then(|| &self.params()["update"])
     }
 
     /// Kind of that update.

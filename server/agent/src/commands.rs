@@ -69,7 +69,9 @@ pub(crate) fn run(
         "plan" => {
             core.set_mode(Mode::Plan)?;
             if input.is_empty() && rest.is_empty() {
-                return Ok(CommandEnd::Told(Ok("Plan mode is on: nothing is changed until it is off.".to_owned())));
+                return Ok(CommandEnd::Told(Ok(
+                    "Plan mode is on: nothing is changed until it is off.".to_owned()
+                )));
             }
             let mut prompt = rest.to_vec();
             if !input.is_empty() {
@@ -88,7 +90,10 @@ pub(crate) fn run(
             }
             None => {
                 let known: Vec<&str> = Mode::ALL.iter().map(|mode| mode.id()).collect();
-                Ok(CommandEnd::Told(Err(format!("There is no mode `{input}`; use one of {}.", known.join(", ")))))
+                Ok(CommandEnd::Told(Err(format!(
+                    "There is no mode `{input}`; use one of {}.",
+                    known.join(", ")
+                ))))
             }
         },
     }

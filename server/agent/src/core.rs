@@ -62,7 +62,13 @@ impl Core {
         let next_seq = records.last().map_or(0, |record| record.seq + 1);
         records.retain(is_kept);
         let log = Mutex::new(Some(log));
-        Self { log, clock, observer, models, inner: Mutex::new(Inner { records, next_seq, state, turn: None }) }
+        Self {
+            log,
+            clock,
+            observer,
+            models,
+            inner: Mutex::new(Inner { records, next_seq, state, turn: None }),
+        }
     }
 
     /// Appends an event to the log, folds it, shows it.
@@ -71,12 +77,8 @@ impl Core {
     /// The log could not be written; nothing was folded or shown.
     pub fn append(&self, event: SessionEvent) -> Result<(), StoreError> {
         let mut inner = self.lock();
-        let record = Record {
-            seq: inner.next_seq,
-            time: self.clock.now_ms(),
-            ignorable: event.ignorable(),
-            event,
-        };
+        let record =
+            Record { seq: inner.next_seq, time: self.clock.now_ms(), ignorable: event.ignorable(), event };
         self.log()?.append(&record)?;
         inner.next_seq += 1;
         inner.state.apply(&record.event);

@@ -10,7 +10,8 @@ use protocol::event::{Record, SessionEvent};
 pub fn seed(records: &[Record], now_ms: i64) -> Vec<Record> {
     let ends = records.iter().rposition(|record| matches!(record.event, SessionEvent::TurnEnd { .. }));
     let after = ends.map_or(0, |at| at + 1);
-    let open = records[after..].iter().position(|record| matches!(record.event, SessionEvent::TurnStart { .. }));
+    let open =
+        records[after..].iter().position(|record| matches!(record.event, SessionEvent::TurnStart { .. }));
     let settled = &records[..open.map_or(records.len(), |at| after + at)];
     let kept = settled.iter().filter(|record| !matches!(record.event, SessionEvent::AssistantPartial { .. }));
     let end = SessionEvent::EndSeed {};

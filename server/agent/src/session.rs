@@ -176,12 +176,7 @@ impl Session {
         });
         let (prompts, queue) = mpsc::channel(MAX_QUEUED_PROMPTS);
         let task = tokio::spawn(serve(shared.clone(), queue, token.clone()));
-        Arc::new(Self {
-            shared,
-            prompts,
-            token,
-            task: Mutex::new(Some(task)),
-        })
+        Arc::new(Self { shared, prompts, token, task: Mutex::new(Some(task)) })
     }
 
     /// Queues a prompt; it is taken in the order of these calls. The future waits for its end.

@@ -85,7 +85,9 @@ impl SessionState {
                 self.preset = *preset;
                 self.mode_logged = true;
             }
-            SessionEvent::PermissionRule { rule } if !self.rules.contains(rule) => self.rules.push(rule.clone()),
+            SessionEvent::PermissionRule { rule } if !self.rules.contains(rule) => {
+                self.rules.push(rule.clone())
+            }
             SessionEvent::RequestContext { model, effort, .. } => {
                 self.model = Some((model.clone(), effort.clone()));
             }

@@ -179,8 +179,10 @@ impl Draft {
             }
             ModelChunk::Reasoning(delta) if !delta.is_empty() => {
                 self.n_bytes += delta.len();
-                core.observer()
-                    .live(LiveUpdate::Reasoning { message_id: self.message_id.clone(), delta: delta.clone() });
+                core.observer().live(LiveUpdate::Reasoning {
+                    message_id: self.message_id.clone(),
+                    delta: delta.clone(),
+                });
                 match self.blocks.last_mut() {
                     Some(AssistantBlock::Reasoning { text, replay: None }) => text.push_str(&delta),
                     _ => self.blocks.push(AssistantBlock::Reasoning { text: delta, replay: None }),

@@ -272,7 +272,10 @@ impl<'a> Turn<'a> {
     }
 
     /// The next request; logs what changed in prompt, tools, model and runtime context.
-    fn request(&self, tool_set: &Arc<ResolvedToolSet>) -> Result<Result<ModelRequest, ToolFailure>, StoreError> {
+    fn request(
+        &self,
+        tool_set: &Arc<ResolvedToolSet>,
+    ) -> Result<Result<ModelRequest, ToolFailure>, StoreError> {
         let shared = self.shared;
         let core = &shared.core;
         let registry = shared.pipeline.registry();
@@ -358,6 +361,9 @@ mod tests {
     fn a_long_text_keeps_its_ends() {
         let text = format!("é{}é", "x".repeat(100));
         let shown = ends(&text, 11, "gone");
-        assert!(shown.starts_with('é') && shown.ends_with('é') && shown.contains("82 bytes left out; gone"), "{shown}");
+        assert!(
+            shown.starts_with('é') && shown.ends_with('é') && shown.contains("82 bytes left out; gone"),
+            "{shown}"
+        );
     }
 }

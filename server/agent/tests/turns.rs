@@ -1,5 +1,7 @@
 //! A session with a scripted model and a log in memory: what ends in the log, whatever happens.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+
 use agent::core::Observer;
 use agent::session::{PromptEnd, Session, SessionParts};
 use async_trait::async_trait;
@@ -32,7 +34,10 @@ enum Piece {
 }
 
 fn says(text: &str) -> Vec<Piece> {
-    vec![Piece::Chunk(ModelChunk::Text(text.to_owned())), Piece::Chunk(ModelChunk::Finish(FinishReason::Stop))]
+    vec![
+        Piece::Chunk(ModelChunk::Text(text.to_owned())),
+        Piece::Chunk(ModelChunk::Finish(FinishReason::Stop)),
+    ]
 }
 
 fn calls(name: &str) -> Vec<Piece> {
@@ -195,7 +200,9 @@ impl Fixture {
                     protocol::message::MessageSource::User => {
                         Some(format!("> {}", message.content[0].as_text().unwrap_or("?")))
                     }
-                    protocol::message::MessageSource::Plugin { plugin, .. } if plugin != "runtime-context" => {
+                    protocol::message::MessageSource::Plugin { plugin, .. }
+                        if plugin != "runtime-context" =>
+                    {
                         Some(format!("+ {plugin}"))
                     }
                     _ => None,
@@ -239,7 +246,14 @@ async fn a_failure_after_something_was_visible_keeps_it_and_goes_on() {
     assert_eq!(fixture.prompt("hi").await, PromptEnd::Turn(TurnEndReason::Completed));
     assert_eq!(
         fixture.told(),
-        ["> hi", "< the first half (cut)", "retry 1 TRANSPORT", "+ stream-recovery", "< , the second", "end Completed"]
+        [
+            "> hi",
+            "< the first half (cut)",
+            "retry 1 TRANSPORT",
+            "+ stream-recovery",
+            "< , the second",
+            "end Completed"
+        ]
     );
 }
 
@@ -305,7 +319,10 @@ async fn a_cancel_without_a_turn_does_not_hurt_the_next_one() {
 async fn a_panic_ends_its_turn_only_and_is_told() {
     let fixture = Fixture::new(vec![vec![Piece::Panics], says("fine")]);
     let end = fixture.prompt("hi").await;
-    assert!(matches!(&end, PromptEnd::Turn(TurnEndReason::Error { code, .. }) if code == "INTERNAL"), "{end:?}");
+    assert!(
+        matches!(&end, PromptEnd::Turn(TurnEndReason::Error { code, .. }) if code == "INTERNAL"),
+        "{end:?}"
+    );
     assert_eq!(fixture.prompt("again").await, PromptEnd::Turn(TurnEndReason::Completed));
 }
 

@@ -70,9 +70,10 @@ impl ClientProfile {
 pub fn is_not_owned(error: &Error) -> bool {
     const RESOURCE_NOT_FOUND: i32 = -32002;
     let details = error.data.as_ref().map(ToString::to_string).unwrap_or_default();
-    let says_outside =
-        [&error.message, &details].iter().any(|text| text.to_lowercase().contains("outside"));
-    error.code == ErrorCode::METHOD_NOT_FOUND || error.code == ErrorCode::from(RESOURCE_NOT_FOUND) || says_outside
+    let says_outside = [&error.message, &details].iter().any(|text| text.to_lowercase().contains("outside"));
+    error.code == ErrorCode::METHOD_NOT_FOUND
+        || error.code == ErrorCode::from(RESOURCE_NOT_FOUND)
+        || says_outside
 }
 
 /// An error in the client's own words.

@@ -23,7 +23,8 @@ use provider_local::shell::{HeadTail, MARKER_VARIABLE, check_workdir, signal_nam
 use services::clock::Clock;
 use services::sandbox::Sandbox;
 use services::shell::{
-    CapturedStream, LiveSink, OutputTap, SandboxPolicy, Shell, ShellError, ShellOutcome, ShellRequest, StreamName,
+    CapturedStream, LiveSink, OutputTap, SandboxPolicy, Shell, ShellError, ShellOutcome, ShellRequest,
+    StreamName,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,13 +162,7 @@ impl ClientShell {
     }
 
     /// SIGTERM, up to the grace, then everything there is: the client's kill, SIGKILL, and what left the group.
-    async fn stop(
-        &self,
-        exit: &mut Watch<'_>,
-        terminal: &Terminal,
-        folder: &CaptureFolder,
-        grace: Duration,
-    ) {
+    async fn stop(&self, exit: &mut Watch<'_>, terminal: &Terminal, folder: &CaptureFolder, grace: Duration) {
         if folder.terminate().await {
             self.within(grace, exit.ended(STOP_POLL)).await;
         }

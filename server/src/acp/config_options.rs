@@ -24,7 +24,9 @@ pub fn config_options(
 ) -> Vec<SessionConfigOption> {
     let modes = Mode::ALL
         .iter()
-        .map(|mode| SessionConfigSelectOption::new(value(mode.id()), mode.name()).description(mode.description()))
+        .map(|mode| {
+            SessionConfigSelectOption::new(value(mode.id()), mode.name()).description(mode.description())
+        })
         .collect::<Vec<_>>();
     let mut choices = models.list();
     if !choices.iter().any(|info| info.id == *model) {
@@ -64,7 +66,10 @@ pub fn config_options(
 pub fn mode_state(mode: Mode) -> SessionModeState {
     let modes = Mode::ALL
         .iter()
-        .map(|mode| SessionMode::new(SessionModeId::new(mode.id()), mode.name()).description(mode.description().to_owned()))
+        .map(|mode| {
+            SessionMode::new(SessionModeId::new(mode.id()), mode.name())
+                .description(mode.description().to_owned())
+        })
         .collect();
     SessionModeState::new(SessionModeId::new(mode.id()), modes)
 }

@@ -29,9 +29,9 @@ mod stored;
 mod transport;
 mod view;
 
+use agent_client_protocol::Client;
 use agent_client_protocol::UntypedMessage;
 use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::Client;
 use outbox::Outbox;
 use server::Server;
 use std::sync::Arc;
@@ -56,7 +56,12 @@ pub async fn serve(parts: ServerParts) -> anyhow::Result<()> {
 }
 
 /// Serves one client over these lines until they end or `stop` completes; everything is stopped then.
-async fn serve_over(parts: ServerParts, lines: AnyLines, gauge: Arc<WriteGauge>, stop: impl Future<Output = ()>) {
+async fn serve_over(
+    parts: ServerParts,
+    lines: AnyLines,
+    gauge: Arc<WriteGauge>,
+    stop: impl Future<Output = ()>,
+) {
     let outbox = Outbox::new(gauge);
     let server = Arc::new(Server::new(parts, outbox.clone()));
     let connection = handlers::agent(server.clone()).connect_with(lines, {

@@ -265,10 +265,7 @@ fn join(items: &mut VecDeque<Item>, item: Item) -> Option<Item> {
             continue;
         }
         return match (earlier_update, update) {
-            (
-                LiveUpdate::Text { message_id, delta },
-                LiveUpdate::Text { message_id: same, delta: more },
-            )
+            (LiveUpdate::Text { message_id, delta }, LiveUpdate::Text { message_id: same, delta: more })
             | (
                 LiveUpdate::Reasoning { message_id, delta },
                 LiveUpdate::Reasoning { message_id: same, delta: more },

@@ -31,9 +31,10 @@ pub fn from_acp(
     }
     let mut prepared = Vec::with_capacity(blocks.len());
     for (idx, block) in blocks.into_iter().enumerate() {
-        prepared.push(prepare(block, takes_images, model).map_err(|reason| {
-            invalid_params(&format!("prompt[{idx}]"), &reason)
-        })?);
+        prepared.push(
+            prepare(block, takes_images, model)
+                .map_err(|reason| invalid_params(&format!("prompt[{idx}]"), &reason))?,
+        );
     }
     Ok(async move {
         let mut content = Vec::with_capacity(prepared.len());
@@ -41,7 +42,8 @@ pub fn from_acp(
             content.push(match block {
                 Prepared::Ready(block) => block,
                 Prepared::Image { bytes, name } => {
-                    let attachment = attachments.save(bytes, name).await.map_err(|error| error.to_string())?;
+                    let attachment =
+                        attachments.save(bytes, name).await.map_err(|error| error.to_string())?;
                     ContentBlock::Image { attachment }
                 }
             });
@@ -78,7 +80,9 @@ fn prepare(block: WireBlock, takes_images: bool, model: &str) -> Result<Prepared
 
 fn image(data: &str, name: Option<String>, takes_images: bool, model: &str) -> Result<Prepared, String> {
     if !takes_images {
-        return Err(format!("{model} does not take images; choose a model that does, or leave the image out"));
+        return Err(format!(
+            "{model} does not take images; choose a model that does, or leave the image out"
+        ));
     }
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(data)

@@ -31,17 +31,9 @@ const TABLE: &[Row] = &[
         command_form: CommandForm::WholeLine,
     },
     // 0.6.20: a command with a space is given to the shell and its arguments are ignored.
-    Row {
-        name: "toad",
-        quirks: |_| {},
-        command_form: CommandForm::WholeLine,
-    },
+    Row { name: "toad", quirks: |_| {}, command_form: CommandForm::WholeLine },
     // 0.19.1: both forms work; the whole line reads better.
-    Row {
-        name: "acpx",
-        quirks: |_| {},
-        command_form: CommandForm::WholeLine,
-    },
+    Row { name: "acpx", quirks: |_| {}, command_form: CommandForm::WholeLine },
     // 0.2.0: arguments are joined unquoted; a question shows only its title.
     Row {
         name: "vscode-acp-client",
@@ -77,11 +69,20 @@ mod tests {
         let plain = (Quirks::default(), CommandForm::ProgramAndArgs);
         let line = (Quirks::default(), CommandForm::WholeLine);
         let cases = [
-            ("zed", (Quirks { markdown_titles: true, zero_based_lines: true, ..plain.0 }, CommandForm::WholeLine)),
-            ("Zed", (Quirks { markdown_titles: true, zero_based_lines: true, ..plain.0 }, CommandForm::WholeLine)),
+            (
+                "zed",
+                (Quirks { markdown_titles: true, zero_based_lines: true, ..plain.0 }, CommandForm::WholeLine),
+            ),
+            (
+                "Zed",
+                (Quirks { markdown_titles: true, zero_based_lines: true, ..plain.0 }, CommandForm::WholeLine),
+            ),
             ("toad", line),
             ("acpx", line),
-            ("vscode-acp-client", (Quirks { whole_question_titles: true, ..plain.0 }, CommandForm::WholeLine)),
+            (
+                "vscode-acp-client",
+                (Quirks { whole_question_titles: true, ..plain.0 }, CommandForm::WholeLine),
+            ),
             ("yopo", (Quirks { usage_updates: false, ..plain.0 }, CommandForm::ProgramAndArgs)),
             ("somebody else", plain),
             ("", plain),

@@ -30,8 +30,8 @@ use services::file_system::FileSystem;
 use services::language_servers::LanguageServers;
 use services::mcp_servers::{McpServerSpec, McpServers, McpSession};
 use services::model::Models;
-use services::session_store::{SessionStore, StoreError};
 use services::sandbox::Sandbox;
+use services::session_store::{SessionStore, StoreError};
 use services::shell::Shell;
 use services::spill::Spill;
 use services::web::Web;
@@ -405,9 +405,10 @@ impl Server {
     fn workspace_config(&self, cwd: &std::path::Path) -> (Config, Vec<String>) {
         match Config::load(&self.parts.paths, Some(cwd), &process_environment) {
             Ok(Loaded { config, ignored }) => (config, ignored.iter().map(ToString::to_string).collect()),
-            Err(error) => {
-                (self.parts.config.clone(), vec![format!("The configuration of this folder is not used: {error}")])
-            }
+            Err(error) => (
+                self.parts.config.clone(),
+                vec![format!("The configuration of this folder is not used: {error}")],
+            ),
         }
     }
 

@@ -79,7 +79,8 @@ pub fn stdio() -> io::Result<(AnyLines, Writer, Arc<WriteGauge>)> {
         let stdout = io::stdout();
         while let Some(line) = queue.blocking_recv() {
             let mut out = stdout.lock();
-            let written = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+            let written =
+                out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
             if written.is_err() {
                 // The client is gone; the end of stdin will say so too. Keep draining so that nobody waits for us.
                 counted.count(&line);

@@ -25,9 +25,9 @@ use async_trait::async_trait;
 use base64::Engine;
 use pipeline::tool::Tool;
 use presenters::{
-    PresentContext, ResultContext, Showing, SubCalls, TerminalStyle, WholeText, call_in_progress, fallback_card, job_settled,
-    present_call, present_event, present_mode, present_reasoning, present_result, present_text,
-    present_usage, terminal_attached, terminal_exited, terminal_output, terminal_text,
+    PresentContext, ResultContext, Showing, SubCalls, TerminalStyle, WholeText, call_in_progress,
+    fallback_card, job_settled, present_call, present_event, present_mode, present_reasoning, present_result,
+    present_text, present_usage, terminal_attached, terminal_exited, terminal_output, terminal_text,
     with_sub_calls,
 };
 use protocol::card::{CallCard, ExitState, GenericCall, ResultCard};

@@ -6,8 +6,8 @@
 pub mod ask;
 pub mod code;
 pub mod files;
-pub mod lsp;
 pub mod jobs;
+pub mod lsp;
 pub mod mcp;
 pub mod plan;
 pub mod search;

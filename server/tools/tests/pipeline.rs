@@ -39,7 +39,10 @@ impl Run {
         let policies: [Arc<dyn Policy>; 4] = [
             Arc::new(SpillPolicy::default()),
             Arc::new(RepeatReminder::default()),
-            Arc::new(PermissionPolicy::new(PermissionOptions { can_confine_commands: true, temporary_folders })),
+            Arc::new(PermissionPolicy::new(PermissionOptions {
+                can_confine_commands: true,
+                temporary_folders,
+            })),
             Arc::new(TimeoutPolicy),
         ];
         for policy in policies {

@@ -80,7 +80,10 @@ fn render(mut found: Vec<(PathBuf, String)>) -> String {
          They never override the system prompt or the user.\n",
     );
     for path in dropped {
-        text.push_str(&format!("\n[{} was left out: the instructions exceed {MAX_BYTES} bytes]\n", path.display()));
+        text.push_str(&format!(
+            "\n[{} was left out: the instructions exceed {MAX_BYTES} bytes]\n",
+            path.display()
+        ));
     }
     for (path, mut body) in found {
         let full = body.len();

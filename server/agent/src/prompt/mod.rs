@@ -110,7 +110,9 @@ pub(crate) fn runtime_context(mode: Mode, network: bool, date: &str) -> String {
         Mode::Plan => "nothing can be widened while plan mode is on",
         Mode::Ask => "the user is asked before every change of a file and every command",
         Mode::DangerFullAccess => "nothing is asked",
-        Mode::ReadOnly | Mode::WorkspaceWrite => "the user is asked before a file tool writes outside the sandbox",
+        Mode::ReadOnly | Mode::WorkspaceWrite => {
+            "the user is asked before a file tool writes outside the sandbox"
+        }
     };
     let mut text = format!(
         "Runtime context. This replaces every earlier one.\nDate: {date}.\nSandbox: {sandbox}.\nApproval: {approval}."

@@ -10,7 +10,8 @@ fn main() {
     let path = std::env::args().nth(1).unwrap_or_default();
     let bytes = std::fs::read(path).unwrap_or_default();
     let before = cpu_seconds();
-    let chunks: Vec<Result<Vec<u8>, std::io::Error>> = bytes.chunks(4096).map(|chunk| Ok(chunk.to_vec())).collect();
+    let chunks: Vec<Result<Vec<u8>, std::io::Error>> =
+        bytes.chunks(4096).map(|chunk| Ok(chunk.to_vec())).collect();
     let stdout = std::io::stdout();
     futures::executor::block_on(async {
         let mut events = futures::stream::iter(chunks).eventsource();

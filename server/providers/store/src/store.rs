@@ -82,7 +82,10 @@ impl SessionStore for JsonlSessionStore {
 
     async fn copy_blobs(&self, from: &SessionId, to: &SessionId) -> Result<(), StoreError> {
         let (from, to) = (from.clone(), to.clone());
-        self.blocking(move |root| Ok(blobs::copy_all(&find(root, &from)?.blobs(), &find(root, &to)?.blobs())?)).await
+        self.blocking(move |root| {
+            Ok(blobs::copy_all(&find(root, &from)?.blobs(), &find(root, &to)?.blobs())?)
+        })
+        .await
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {

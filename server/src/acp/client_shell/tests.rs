@@ -405,7 +405,10 @@ async fn a_dropped_call_leaves_nothing_behind() {
 async fn what_the_client_refuses_runs_nowhere() {
     let bench = Bench::new(Fault::RefusesCreate, CommandForm::WholeLine).await;
     let refused = bench.run(bench.request("echo hi"), &CancellationToken::new()).await;
-    assert!(matches!(&refused, Err(ShellError::Spawn { reason, .. }) if reason.contains("refused")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(ShellError::Spawn { reason, .. }) if reason.contains("refused")),
+        "{refused:?}"
+    );
     assert_eq!(bench.client.methods(), ["terminal/create"]);
     assert_eq!(bench.n_left(), 0);
 }

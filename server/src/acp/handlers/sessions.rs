@@ -13,9 +13,9 @@ use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
     ForkSessionRequest, ForkSessionResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
-    LoadSessionResponse, NewSessionRequest, NewSessionResponse, ResumeSessionRequest,
-    ResumeSessionResponse, SessionId as WireSessionId, SessionStatus, SessionStatusRequest,
-    SessionStatusResponse, SetSessionTitleRequest, SetSessionTitleResponse,
+    LoadSessionResponse, NewSessionRequest, NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
+    SessionId as WireSessionId, SessionStatus, SessionStatusRequest, SessionStatusResponse,
+    SetSessionTitleRequest, SetSessionTitleResponse,
 };
 use protocol::id::SessionId;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(super) async fn new(
     answer_in_order(server, responder, Ok(response));
     tokio::time::sleep(COMMANDS_DELAY).await;
     server.outbox().update(&open.view, server.commands(&open));
-    notify(&open);
+    open.tell_once();
 }
 
 /// `session/load`: everything that was seen, then the answer.
@@ -62,7 +62,7 @@ pub(super) fn load(
     let pass = server.doors.pass(&id);
     let server = server.clone();
     tokio::spawn(async move {
-        let _pass = pass.await;
+        let pass = pass.await;
         let opened = match folders(request.cwd, request.additional_directories) {
             Ok(folders) => server.open_stored(&id, folders).await,
             Err(error) => Err(error),
@@ -80,8 +80,9 @@ pub(super) fn load(
             .modes(mode_state(open.session.state().mode()))
             .config_options(options_of(&server, &open));
         answer_in_order(&server, responder, Ok(response));
+        drop(pass);
         tokio::time::sleep(COMMANDS_DELAY).await;
-        notify(&open);
+        open.tell_once();
     });
 }
 
@@ -95,7 +96,7 @@ pub(super) fn resume(
     let pass = server.doors.pass(&id);
     let server = server.clone();
     tokio::spawn(async move {
-        let _pass = pass.await;
+        let pass = pass.await;
         let opened = match folders(request.cwd, request.additional_directories) {
             Ok(folders) => server.open_stored(&id, folders).await,
             Err(error) => Err(error),
@@ -109,6 +110,7 @@ pub(super) fn resume(
             .modes(mode_state(open.session.state().mode()))
             .config_options(options_of(&server, &open));
         answer_in_order(&server, responder, Ok(response));
+        drop(pass);
         tell_state(&server, &open).await;
     });
 }
@@ -228,14 +230,7 @@ async fn tell_state(server: &Server, open: &OpenSession) {
     tokio::time::sleep(COMMANDS_DELAY).await;
     server.outbox().state(&open.view);
     server.outbox().update(&open.view, server.commands(open));
-    notify(open);
-}
-
-/// What the user must know about the session, once.
-fn notify(open: &OpenSession) {
-    if !open.told.is_empty() {
-        open.tell(&format!("{}\n", open.told.join("\n")));
-    }
+    open.tell_once();
 }
 
 /// The folders of a session, each absolute and existing.

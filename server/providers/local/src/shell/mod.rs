@@ -23,7 +23,8 @@ use protocol::live::LiveUpdate;
 use rustix::process::Pid;
 use services::sandbox::Sandbox;
 use services::shell::{
-    CapturedStream, LiveSink, OutputTap, Shell, ShellError, ShellOutcome, ShellRequest, StreamName, is_secret_name,
+    CapturedStream, LiveSink, OutputTap, Shell, ShellError, ShellOutcome, ShellRequest, StreamName,
+    is_secret_name,
 };
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
