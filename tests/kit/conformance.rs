@@ -233,7 +233,8 @@ impl<'a> Check<'a> {
             .collect();
         let allows = kinds.iter().any(|kind| kind.starts_with("allow"));
         let rejects = kinds.iter().any(|kind| kind.starts_with("reject"));
-        let is_choice = params["toolCall"]["name"] == "ask_user_question";
+        // A question that is no permission: its choices are the options, and the call's own card tells the rest.
+        let is_choice = params["options"][0]["optionId"].as_str().is_some_and(|id| id.starts_with("choice-"));
         let n_kinds = kinds.len();
         kinds.sort_unstable();
         kinds.dedup();
@@ -247,7 +248,8 @@ impl<'a> Check<'a> {
         // P10: a title, and what is asked about.
         let call = &params["toolCall"];
         let has_content = call["content"].as_array().is_some_and(|content| !content.is_empty());
-        if call["title"].as_str().is_none_or(str::is_empty) || !has_content || !call["rawInput"].is_object() {
+        if call["title"].as_str().is_none_or(str::is_empty) || !has_content || (!is_choice && !call["rawInput"].is_object())
+        {
             self.breaks("a question shows its subject", line);
         }
     }
