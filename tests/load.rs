@@ -141,6 +141,9 @@ fn an_answer_that_a_kill_cut_is_kept() {
     let _pending = stage.send("tell");
     stage.wait_for_update("agent_message_chunk", |update| update["content"]["text"] == "Later words. ");
     let id = stage.updates("agent_message_chunk")[0]["messageId"].clone();
+    // Shown first, then logged as the message so far.
+    let export = || stage.run(&["sessions", "export", stage.session()]);
+    stage.wait_until("the words to be logged", || export().contains("Early words"));
     stage.restart();
     stage.about_session("session/load").unwrap();
     let told = stage.updates("agent_message_chunk");
