@@ -48,7 +48,21 @@ fn an_edit_goes_through_the_editor() {
         .model(edit("src/lib.rs", "fn a", "fn b"))
         .model(says("Done."))
         .prompt("rename");
-    insta::assert_snapshot!(run.picture(Detail { requests: true, ..Detail::default() }), @"");
+    insta::assert_snapshot!(run.picture(Detail { requests: true, ..Detail::default() }), @r#"
+    > rename
+    < call 1 read pending  Read src/lib.rs  at src/lib.rs:1
+    < call 1 in_progress
+    ~ fs/read_text_file  src/lib.rs
+    < call 1 completed  "```rs⏎fn a() {}⏎fn c() {}⏎```"
+    < call 2 edit pending  Edit src/lib.rs  at src/lib.rs  diff src/lib.rs -fn a +fn b
+    < call 2 in_progress
+    ~ fs/read_text_file  src/lib.rs
+    ~ fs/write_text_file  src/lib.rs
+    ~ fs/read_text_file  src/lib.rs
+    < call 2 completed  Edit src/lib.rs  at src/lib.rs:1  diff src/lib.rs -fn a() {} +fn b() {}
+    < Done.
+    = end_turn
+    "#);
     let end = run.updates("tool_call_update").pop().unwrap();
     let diff = &end["content"][0];
     assert_eq!(diff["path"], json!(run.path("src/lib.rs")));
@@ -66,7 +80,17 @@ fn without_an_editor_the_same_turn_works_on_the_disk() {
         .model(edit("src/lib.rs", "fn a", "fn b"))
         .model(says("Done."))
         .prompt("rename");
-    insta::assert_snapshot!(run.picture(Detail { requests: true, ..Detail::default() }), @"");
+    insta::assert_snapshot!(run.picture(Detail { requests: true, ..Detail::default() }), @r#"
+    > rename
+    < call 1 read pending  Read src/lib.rs  at src/lib.rs:1
+    < call 1 in_progress
+    < call 1 completed  "```rs⏎fn a() {}⏎fn c() {}⏎```"
+    < call 2 edit pending  Edit src/lib.rs  at src/lib.rs  diff src/lib.rs -fn a +fn b
+    < call 2 in_progress
+    < call 2 completed  Edit src/lib.rs  at src/lib.rs:1  diff src/lib.rs -fn a() {} +fn b() {}
+    < Done.
+    = end_turn
+    "#);
     assert!(run.requests_of_agent().is_empty());
     run.assert_file("src/lib.rs", "fn b() {}\nfn c() {}\n");
 }
@@ -163,11 +187,26 @@ fn both_forms_of_an_answer_are_accepted() {
     }
 }
 
+// What the user's client refuses to write is not written behind its back.
+#[test]
+fn a_write_that_is_refused_is_not_made_on_the_disk() {
+    let habits =
+        Habits { faults: [("fs/write_text_file", Fault::Fails(-32603))].into(), ..Habits::default() };
+    let run = in_editor(habits)
+        .file("a.txt", "one\n")
+        .model(read("a.txt"))
+        .model(edit("a.txt", "one", "two"))
+        .model(says("Done."))
+        .prompt("go");
+    assert!(failed(&run, 1), "{:?}", run.results_for_model());
+    run.assert_file("a.txt", "one\n");
+}
+
 // F14: a path the editor does not own is the disk's, and that is said.
 #[test]
 fn an_editor_that_refuses_a_path_does_not_stop_the_work() {
-    for method in ["fs/read_text_file", "fs/write_text_file"] {
-        let run = in_editor(Habits { faults: [(method, Fault::Fails(-32603))].into(), ..Habits::default() })
+    for (method, code) in [("fs/read_text_file", -32603), ("fs/write_text_file", -32002)] {
+        let run = in_editor(Habits { faults: [(method, Fault::Fails(code))].into(), ..Habits::default() })
             .file("a.txt", "one\n")
             .model(read("a.txt"))
             .model(edit("a.txt", "one", "two"))
@@ -484,10 +523,20 @@ fn what_a_search_finds_is_shown() {
         .file("src/a.rs", "fn needle() {}\n")
         .file("src/b.rs", "// needle\n")
         .model(calls("grep", json!({ "pattern": "needle" })))
-        .model(calls("glob", json!({ "pattern": "**/*.rs" })))
+        .model(calls("glob", json!({ "pattern": "src/b*" })))
         .model(says("Done."))
         .prompt("find");
-    insta::assert_snapshot!(run.transcript(), @"");
+    insta::assert_snapshot!(run.transcript(), @r#"
+    > find
+    < call 1 search pending  Grep needle
+    < call 1 in_progress
+    < call 1 completed  "2 matches in 2 files⏎⏎- [src/a.rs:1](file://$CWD/src/a.rs#L1) `fn needle() {}`⏎- [src/b.rs:1](file://$CWD/src/b.rs#L1) `// needle`"
+    < call 2 search pending  Glob src/b*
+    < call 2 in_progress
+    < call 2 completed  at src/b.rs  "1 file⏎⏎- [src/b.rs](file://$CWD/src/b.rs)"
+    < Done.
+    = end_turn
+    "#);
 }
 
 #[test]

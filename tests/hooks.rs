@@ -113,7 +113,14 @@ fn a_hook_that_hangs_ends_with_the_turn() {
 
 #[test]
 fn a_broken_hooks_file_is_named_to_the_user() {
-    let run = scenario().config("[hooks]\nfile = \"nowhere.json\"\n").model(says("Hi.")).prompt("go");
+    let run = scenario()
+        .config("[hooks]\nfile = \"nowhere.json\"\n")
+        .spare_rule("nothing of a turn comes after its answer")
+        .start();
+    // Told a moment after the session was made, and so maybe in the middle of a turn.
+    run.wait_for_update("agent_message_chunk", |update| {
+        update["content"]["text"].as_str().is_some_and(|text| text.contains("not used"))
+    });
     let said = run.said();
     assert!(said.contains("The hooks in") && said.contains("nowhere.json are not used"), "{said}");
 }

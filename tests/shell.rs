@@ -36,15 +36,42 @@ fn output(client: ClientKind, reply: Reply) -> (Stage, String) {
 #[test]
 fn a_command_runs_in_the_terminal_of_the_editor() {
     let (run, result) = output(ClientKind::full(), bash("echo out; echo err >&2; exit 3"));
-    insta::assert_snapshot!(run.picture(Detail { requests: true, ..Detail::default() }), @"");
-    insta::assert_snapshot!(result, @"");
+    insta::assert_snapshot!(run.picture(Detail { requests: true, ..Detail::default() }), @r#"
+    > go
+    < call 1 execute pending  echo out; echo err >&2; exit 3  "Run it"
+    < call 1 in_progress
+    ~ terminal/create
+    < call 1 "Run it"  terminal 1
+    ~ terminal/wait_for_exit  terminal 1
+    ~ terminal/release  terminal 1
+    < call 1 completed
+    < Done.
+    = end_turn
+    "#);
+    insta::assert_snapshot!(result, @r"
+    out
+    [stderr]
+    err
+    [exit code: 3]
+    ");
 }
 
 #[test]
 fn a_command_of_our_own_is_shown_as_text() {
-    let (run, result) = output(ClientKind::bare(), bash("echo out; echo err >&2; exit 3"));
-    insta::assert_snapshot!(run.transcript(), @"");
-    insta::assert_snapshot!(result, @"");
+    let (run, result) = output(ClientKind::bare(), bash("echo out; exit 3"));
+    insta::assert_snapshot!(run.transcript(), @r#"
+    > go
+    < call 1 execute pending  echo out; exit 3  "Run it"
+    < call 1 in_progress
+    < call 1 "Run it"  "```console⏎out⏎```"
+    < call 1 completed  "```console⏎out⏎[exit code: 3]⏎```"
+    < Done.
+    = end_turn
+    "#);
+    insta::assert_snapshot!(result, @r"
+    out
+    [exit code: 3]
+    ");
 }
 
 #[test]
@@ -210,12 +237,22 @@ fn a_terminal_that_never_tells_its_end_is_given_up_and_released() {
 }
 
 #[test]
-fn a_terminal_that_cannot_be_made_is_replaced_by_a_process_of_ours() {
-    let habits = Habits { faults: [("terminal/create", Fault::Fails(-32603))].into(), ..Habits::default() };
+fn a_client_that_knows_no_terminals_after_all_leaves_them_to_us() {
+    let habits = Habits { faults: [("terminal/create", Fault::Fails(-32601))].into(), ..Habits::default() };
     let run = scenario().habits(habits).model(bash("echo hi > made; cat made")).model(says("Done.")).start();
     assert_eq!(run.prompt("go"), "end_turn");
     run.assert_file("made", "hi\n");
     assert!(run.results_for_model()[0].contains("hi"), "{:?}", run.results_for_model());
+}
+
+// Going round a refusal would be taking what was not given.
+#[test]
+fn a_terminal_that_is_refused_is_not_replaced_by_a_process_of_ours() {
+    let habits = Habits { faults: [("terminal/create", Fault::Fails(-32603))].into(), ..Habits::default() };
+    let run = scenario().habits(habits).model(bash("echo hi > made")).model(says("Done.")).start();
+    assert_eq!(run.prompt("go"), "end_turn");
+    assert!(!run.path("made").exists());
+    assert!(run.results_for_model()[0].contains("refused a terminal"), "{:?}", run.results_for_model());
 }
 
 // A command that fails is a result: the card is completed and tells the exit code.

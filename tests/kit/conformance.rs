@@ -248,7 +248,9 @@ impl<'a> Check<'a> {
         // P10: a title, and what is asked about.
         let call = &params["toolCall"];
         let has_content = call["content"].as_array().is_some_and(|content| !content.is_empty());
-        if call["title"].as_str().is_none_or(str::is_empty) || !has_content || (!is_choice && !call["rawInput"].is_object())
+        if call["title"].as_str().is_none_or(str::is_empty)
+            || !has_content
+            || (!is_choice && !call["rawInput"].is_object())
         {
             self.breaks("a question shows its subject", line);
         }

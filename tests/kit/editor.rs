@@ -22,7 +22,6 @@ use std::collections::{HashMap, VecDeque};
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -84,8 +83,6 @@ pub enum Decision {
     Fails,
     /// Does not answer until the test does.
     Parked,
-    /// Fills the form.
-    Form(Value),
 }
 
 pub fn allow_once() -> Decision {
@@ -107,8 +104,6 @@ pub enum Fault {
     Silent,
     /// Answers with this code.
     Fails(i32),
-    /// Answers after a while.
-    Slow(Duration),
 }
 
 /// How this editor differs from the ideal one.
@@ -164,10 +159,6 @@ impl Desk {
             unanswered: Mutex::default(),
             unexpected: Mutex::default(),
         }
-    }
-
-    pub fn change_habits(&self, change: impl FnOnce(&mut Habits)) {
-        change(&mut lock(&self.habits));
     }
 
     pub fn decide(&self, decision: Decision) {
@@ -311,7 +302,6 @@ async fn serve(desk: Arc<Desk>, message: UntypedMessage, responder: Responder<Va
             let _ = responder.respond_with_error(Error::new(*code, "the editor could not"));
             return;
         }
-        Some(Fault::Slow(delay)) => tokio::time::sleep(*delay).await,
         None => {}
     }
     let UntypedMessage { method, params } = message;
@@ -332,7 +322,6 @@ async fn serve(desk: Arc<Desk>, message: UntypedMessage, responder: Responder<Va
                     lock(&desk.parked).push((params, responder));
                     return;
                 }
-                Decision::Form(content) => Ok(json!({ "action": "accept", "content": content })),
                 Decision::Cancelled => Ok(json!({ "action": "cancel" })),
                 _ => Ok(json!({ "action": "decline" })),
             },
@@ -400,7 +389,7 @@ fn answer(params: &Value, decision: &Decision) -> Result<Value, Error> {
         Decision::Named(name) => by("name", name)?,
         Decision::Id(id) => json!(id),
         Decision::Fails => return Err(Error::internal_error().data(json!({ "details": "no window" }))),
-        Decision::Cancelled | Decision::Parked | Decision::Form(_) => {
+        Decision::Cancelled | Decision::Parked => {
             return Ok(json!({ "outcome": { "outcome": "cancelled" } }));
         }
     };

@@ -603,10 +603,6 @@ impl Stage {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    pub fn env(&self) -> &[(String, String)] {
-        &self.agent_env
-    }
-
     fn editor(&self) -> &Editor {
         self.editor.as_ref().expect("the editor is there until the stage goes")
     }

@@ -18,7 +18,6 @@ pub enum Side {
 #[derive(Clone, Debug)]
 pub struct Line {
     pub from: Side,
-    pub at: Instant,
     /// Length in bytes, its end excluded.
     pub n_bytes: usize,
     /// The message; a line that is no JSON is a JSON string.
@@ -73,17 +72,11 @@ impl Wire {
         let parsed = serde_json::from_str::<Value>(text);
         let line = Line {
             from,
-            at: Instant::now(),
             n_bytes: text.len(),
             is_json: parsed.is_ok(),
             message: parsed.unwrap_or_else(|_| Value::String(text.chars().take(400).collect())),
         };
         self.lock().push(Arc::new(line));
-        self.changed.notify_all();
-    }
-
-    /// Wakes whoever waits, though no line came: something else changed.
-    pub fn nudge(&self) {
         self.changed.notify_all();
     }
 
