@@ -51,7 +51,7 @@ mod tests {
         let title = SessionEvent::Title { title: "t".to_owned(), source: TitleSource::User };
         let seal = SessionEvent::EndSeed {};
         let cases: [(&[SessionEvent], &[SessionEvent]); 5] = [
-            (&[], &[seal.clone()]),
+            (&[], std::slice::from_ref(&seal)),
             (&[preset.clone(), start(1)], &[preset.clone(), seal.clone()]),
             (&[start(1), end(1)], &[start(1), end(1), seal.clone()]),
             (&[start(1), end(1), title.clone()], &[start(1), end(1), title.clone(), seal.clone()]),
