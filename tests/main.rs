@@ -12,8 +12,10 @@
 
 mod kit;
 
+mod architecture;
 mod cancel;
 mod code_mode;
+mod editors;
 mod files;
 mod hooks;
 mod jobs;
