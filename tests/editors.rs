@@ -32,17 +32,17 @@ impl Run {
         let announced = updates()
             .find(|update| update["sessionUpdate"] == "tool_call" && update["name"] == tool)
             .unwrap_or_else(|| panic!("{tool} was not announced: {:?}", self.messages));
-        let ends = updates().filter(|update| {
+        let mut ends = updates().filter(|update| {
             update["sessionUpdate"] == "tool_call_update"
                 && update["toolCallId"] == announced["toolCallId"]
                 && ["completed", "failed"].iter().any(|status| update["status"] == *status)
         });
-        ends.last().cloned().unwrap_or_else(|| panic!("{tool} did not end: {:?}", self.messages))
+        ends.next_back().cloned().unwrap_or_else(|| panic!("{tool} did not end: {:?}", self.messages))
     }
 
     fn stop_reason(&self) -> &str {
-        let answers = self.messages.iter().filter_map(|message| message["result"]["stopReason"].as_str());
-        answers.last().unwrap_or("none")
+        let mut answers = self.messages.iter().filter_map(|message| message["result"]["stopReason"].as_str());
+        answers.next_back().unwrap_or("none")
     }
 
     fn text(&self, name: &str) -> String {
