@@ -157,6 +157,23 @@ fn only_the_transport_writes_to_stdout_while_an_editor_is_served() {
 }
 
 #[test]
+fn the_tests_that_the_table_of_faults_names_exist() {
+    let table = text("tests/FAULTS.md");
+    let mut n_named = 0;
+    for cell in table.lines().filter(|line| line.starts_with("| ")).flat_map(|line| line.split("; ")) {
+        let Some((path, rest)) = cell.split_once('`').and_then(|(_, rest)| rest.split_once("` ")) else {
+            continue;
+        };
+        let name: String = rest.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect();
+        if path.ends_with(".rs") && name.contains('_') {
+            n_named += 1;
+            assert!(text(path).contains(&format!("fn {name}(")), "{path} has no test {name}");
+        }
+    }
+    assert!(n_named > 100, "only {n_named} tests are named");
+}
+
+#[test]
 fn no_source_file_is_forgotten() {
     for (folder, _) in table().values() {
         let src = folder.join("src");

@@ -120,6 +120,8 @@ struct Draft {
     usage: Option<Usage>,
     n_bytes: usize,
     last_partial: Duration,
+    /// Whether something visible came since the message so far was logged.
+    has_unlogged: bool,
 }
 
 impl Draft {
@@ -133,6 +135,7 @@ impl Draft {
             usage: None,
             n_bytes: 0,
             last_partial: core.clock().monotonic(),
+            has_unlogged: false,
         }
     }
 
@@ -144,7 +147,17 @@ impl Draft {
         request: ModelRequest,
     ) -> Result<FinishReason, ModelError> {
         let mut stream = models.stream(request).await?;
-        while let Some(chunk) = stream.next().await {
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                chunk = stream.next() => chunk,
+                // A stream that stalls must not keep what was said out of the log.
+                () = core.clock().sleep(PARTIAL_EVERY), if self.has_unlogged => {
+                    self.log_partial(core);
+                    continue;
+                }
+            };
+            let Some(chunk) = chunk else { break };
             if let ModelChunk::Finish(reason) = chunk.clone()? {
                 if self.blocks.is_empty() && self.calls.is_empty() && reason != FinishReason::Refusal {
                     return Err(empty_response());
@@ -155,7 +168,10 @@ impl Draft {
             if self.n_bytes > MAX_ANSWER_BYTES {
                 return Ok(FinishReason::MaxTokens);
             }
-            self.log_partial(core);
+            self.has_unlogged |= self.is_visible();
+            if core.clock().monotonic().saturating_sub(self.last_partial) >= PARTIAL_EVERY {
+                self.log_partial(core);
+            }
             core.observer().ready().await;
         }
         Err(ModelError {
@@ -225,13 +241,14 @@ impl Draft {
         })
     }
 
-    /// Appends the message so far, at most twice a second, so that a kill loses no more.
+    /// Appends the message so far, if anything of it is not logged yet. Called at most twice a second, so that a kill
+    /// loses no more than half a second.
     fn log_partial(&mut self, core: &Core) {
-        let now = core.clock().monotonic();
-        if now.saturating_sub(self.last_partial) < PARTIAL_EVERY || !self.is_visible() {
+        if !self.has_unlogged {
             return;
         }
-        self.last_partial = now;
+        self.has_unlogged = false;
+        self.last_partial = core.clock().monotonic();
         let logged = core.append(SessionEvent::AssistantPartial {
             turn: self.id.turn,
             step: self.id.step,
