@@ -58,6 +58,13 @@ pub struct Scenario {
     spare_rules: Vec<&'static str>,
 }
 
+/// Where scenarios are played: outside of the temporary folders, which commands may always write.
+fn scenario_folder() -> PathBuf {
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let is_temporary = target.starts_with("/tmp") || target.starts_with(std::env::temp_dir());
+    if is_temporary { PathBuf::from("/var/tmp") } else { target }
+}
+
 impl Scenario {
     /// A file of the workspace.
     pub fn file(mut self, path: &str, content: impl AsRef<[u8]>) -> Self {
@@ -148,8 +155,7 @@ impl Scenario {
 
     /// Starts the agent and says nothing to it.
     pub fn start_process(self) -> Stage {
-        let root =
-            tempfile::Builder::new().prefix("scenario-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let root = tempfile::Builder::new().prefix("scenario-").tempdir_in(scenario_folder()).unwrap();
         let root_path = root.path().canonicalize().unwrap();
         for folder in ["workspace", "outside", "home"] {
             std::fs::create_dir(root_path.join(folder)).unwrap();
