@@ -1,6 +1,7 @@
 //! Landlock: what the kernel refuses to this process and everything it starts, from now on.
 //!
-//! Only writing is restricted, and TCP when the network is denied; reading and running never are. UDP is not covered.
+//! Only writing is restricted, and TCP when the network is denied; reading and running never are. UDP is not covered, nor are
+//! changes of mode, owner and times of files that the user could change anyway: Landlock has no rule for them.
 
 use crate::arguments::Options;
 use services::sandbox::{SandboxLevel, SandboxSupport};
@@ -57,7 +58,7 @@ mod backend {
                 .is_ok()
         };
         let (level, detail) = if can(FULL) && can_network() {
-            (SandboxLevel::Full, "Landlock, files and TCP (UDP is not covered)")
+            (SandboxLevel::Full, "Landlock: contents of files, and TCP (not covered: UDP, changes of file mode and owner)")
         } else if can(FULL) {
             (SandboxLevel::Full, "Landlock, files only; a kernel of 6.7 or later could deny the network too")
         } else if can(ABI::V1) {
