@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// OPENAI_API_KEY, wins over a stored one.
 #[derive(Args, Debug)]
 pub struct LoginArgs {
-    /// deepseek, openai, anthropic, openrouter, ollama, or a name under [providers] in your configuration
+    /// deepseek, openai, anthropic, openrouter, ollama, or a name under `[providers]` in your configuration
     #[arg(value_name = "PROVIDER")]
     provider: Option<String>,
     /// Forget the stored key instead
