@@ -58,7 +58,10 @@ mod backend {
                 .is_ok()
         };
         let (level, detail) = if can(FULL) && can_network() {
-            (SandboxLevel::Full, "Landlock: contents of files, and TCP (not covered: UDP, changes of file mode and owner)")
+            (
+                SandboxLevel::Full,
+                "Landlock: contents of files, and TCP (not covered: UDP, changes of file mode and owner)",
+            )
         } else if can(FULL) {
             (SandboxLevel::Full, "Landlock, files only; a kernel of 6.7 or later could deny the network too")
         } else if can(ABI::V1) {
