@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the built program against named baselines in the same run and prints the ratios.
 
-    python3 benches/run.py [ROW …]      rows: start memory step stream cancel end grep glob edit
+    python3 benches/run.py [ROW …]      rows: start memory step pipeline stream cancel end grep glob edit
 
 Builds the release binary and, once, the baselines below target/tools. CPU is user + system time of the process and of
 the children it waited for; medians of interleaved runs. No row asserts anything: a time is read by a person.
@@ -28,6 +28,7 @@ TOOLS = TARGET / "tools"
 AGENT = TARGET / "release" / "followspot"
 SIMPLE_AGENT = TOOLS / "bin" / "simple_agent"
 RIPGREP = TOOLS / "bin" / "rg"
+OVERHEAD = TARGET / "release" / "examples" / "overhead"
 BARE_SSE = TARGET / "release" / "examples" / "bare_sse"
 
 
@@ -36,6 +37,7 @@ def build():
     run("cargo", "build", "--release", "--quiet")
     run("cargo", "build", "--release", "--quiet", "-p", "provider-llm", "--example", "bare_sse")
     install = ["cargo", "install", "--quiet", "--root", str(TOOLS)]
+    run("cargo", "build", "--release", "--quiet", "-p", "pipeline", "--features", "fake", "--example", "overhead")
     if not SIMPLE_AGENT.exists():
         run(*install, "agent-client-protocol", "--version", "=5.2.0", "--example", "simple_agent", "--features", "stdio")
     if not RIPGREP.exists():
@@ -358,6 +360,16 @@ def search(name, arguments, ripgrep, bar):
     row(f"{name}, 50 000 files, wall", median_ms(ours), median_ms(theirs), bar, name="rg")
 
 
+def pipeline():
+    through, alone = [], []
+    for _ in range(5):
+        shown = subprocess.run([OVERHEAD], check=True, capture_output=True, text=True).stdout.split()
+        through.append(float(shown[0]))
+        alone.append(float(shown[1]))
+    row("a call of an empty tool through the pipeline, CPU", statistics.median(through), statistics.median(alone),
+        "50 µs", "µs", "its body and the measuring")
+
+
 def grep():
     search("grep", {"pattern": "fn write_all_ROUND\\d*_7\\("}, ["--json", "--regexp", "fn write_all_ROUND\\d*_7\\(", "."], "1.15 ×")
 
@@ -407,7 +419,7 @@ def edit():
     row("edit and its card, 5 MiB file, one line, wall", median_ms(ours), median_ms(bare), "2 ×", name="read + hash + write + fsync")
 
 
-ROWS = {f.__name__: f for f in (start, memory, step, stream, cancel, end, grep, glob, edit)}
+ROWS = {f.__name__: f for f in (start, memory, step, pipeline, stream, cancel, end, grep, glob, edit)}
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or list(ROWS)

@@ -4,7 +4,7 @@
 //! `.ci/test` installs acpx; without it these tests fail and say so.
 
 use crate::kit::*;
-use provider_llm::scripted::ScriptedModel;
+use provider_llm::scripted::{Reply, ScriptedModel};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,20 +61,25 @@ fn clients() -> PathBuf {
     bin.canonicalize().unwrap()
 }
 
-/// One turn under acpx with these flags.
+/// The turn that reads, edits, runs and searches.
 fn acpx(flags: &[&str]) -> Run {
-    let folder = tempfile::tempdir().unwrap();
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("a.txt"), "alpha\nbeta\n").unwrap();
     let bash = json!({ "command": "echo ran > made.txt; cat made.txt", "description": "Run it" });
-    let (base_url, model) = ScriptedModel::start(vec![
+    let replies = vec![
         calls("read", json!({ "file_path": "a.txt" })),
         calls("edit", json!({ "file_path": "a.txt", "old_string": "beta", "new_string": "gamma" })),
         calls("bash", bash),
         calls("grep", json!({ "pattern": "alpha" })),
         says("Done."),
-    ])
-    .unwrap();
+    ];
+    play(flags, replies)
+}
+
+/// One turn under acpx with these flags.
+fn play(flags: &[&str], replies: Vec<Reply>) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "alpha\nbeta\n").unwrap();
+    let (base_url, model) = ScriptedModel::start(replies).unwrap();
     let bin = clients();
     let path =
         format!("{}:{}:{}", bin.join("../node/bin").display(), bin.display(), std::env::var("PATH").unwrap());
@@ -107,6 +112,20 @@ fn acpx(flags: &[&str]) -> Run {
     let results = results.filter(|message| message["role"] == "tool");
     let results = results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect();
     Run { folder, messages, status: output.status.code().unwrap_or(-1), results }
+}
+
+#[test]
+fn in_acpx_the_tools_of_an_mcp_server_of_the_client_are_called() {
+    let bin = clients();
+    let everything = bin.join("../@modelcontextprotocol/server-everything/dist/index.js");
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let servers = json!([{ "name": "everything", "command": bin.join("../node/bin/node"), "args": [everything, "stdio"] }]);
+    std::fs::write(config.path(), json!({ "mcpServers": servers }).to_string()).unwrap();
+    let replies = vec![calls("mcp__everything__get-sum", json!({ "a": 40, "b": 2 })), says("It is 42.")];
+    let run = play(&["--approve-all", "--mcp-config", config.path().to_str().unwrap()], replies);
+    assert_eq!((run.status, run.stop_reason()), (0, "end_turn"));
+    assert_eq!(run.end_of("mcp__everything__get-sum")["status"], "completed");
+    assert_eq!(run.results, ["The sum of 40 and 2 is 42."]);
 }
 
 #[test]
