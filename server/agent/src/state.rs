@@ -6,6 +6,7 @@ use protocol::message::MessageSource;
 use protocol::mode::Mode;
 use protocol::model::{ModelRef, Usage};
 use protocol::tool::ToolSchema;
+use std::sync::Arc;
 
 /// The state folded from a log.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +30,9 @@ pub struct SessionState {
     /// Whether a turn is open.
     pub turn_open: bool,
     /// The last system prompt and tool list.
-    pub header: Option<(String, Vec<ToolSchema>)>,
+    ///
+    /// Shared: the state is copied with every event, and this is by far its largest part.
+    pub header: Option<Arc<(String, Vec<ToolSchema>)>>,
     /// Tokens of the last answered request.
     pub usage: Option<Usage>,
     /// The last runtime-context snapshot the model was shown.
@@ -92,7 +95,7 @@ impl SessionState {
                 self.model = Some((model.clone(), effort.clone()));
             }
             SessionEvent::RequestHeader { system, tools, .. } => {
-                self.header = Some((system.clone(), tools.clone()));
+                self.header = Some(Arc::new((system.clone(), tools.clone())));
             }
             SessionEvent::TodoWrite { todos } => self.todos = Some(todos.clone()),
             SessionEvent::Title { title, source } => self.title = Some((title.clone(), *source)),

@@ -293,7 +293,7 @@ impl<'a> Turn<'a> {
         let system = system_prompt(&tools, programs, &shared.scope.cwd, &shared.scope.roots, state.plan);
         let header = (system, schemas);
         let resumed = shared.resumed.swap(false, Ordering::Relaxed);
-        if state.header.as_ref() != Some(&header) {
+        if state.header.as_deref() != Some(&header) {
             let reason = match (&state.header, resumed) {
                 (None, _) => HeaderReason::Initial,
                 (Some(_), true) => HeaderReason::Resume,
