@@ -158,7 +158,7 @@ impl Fixture {
                 version: LOG_VERSION,
                 id: SessionId::new("s"),
                 created_at: 0,
-                cwd: "/work".into(),
+                cwd: "/project".into(),
                 additional_directories: Vec::new(),
                 parent_session: None,
                 delegation_depth: 0,

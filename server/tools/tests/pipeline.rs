@@ -86,7 +86,7 @@ async fn a_denied_edit_leaves_the_file_alone_and_an_allowed_one_was_shown_whole(
     assert!(!run.call("edit", edit).await.is_error());
     assert_eq!(run.session.world.files.text("a").as_deref(), Some("1\ntwo\n"));
     let whole =
-        FileDiff { path: "/work/a".into(), old_text: Some("1\n2\n".into()), new_text: "1\ntwo\n".into() };
+        FileDiff { path: "/project/a".into(), old_text: Some("1\n2\n".into()), new_text: "1\ntwo\n".into() };
     let asked = run.session.world.approval.asked();
     assert_eq!(
         asked.iter().map(|request| request.preview.diffs.clone()).collect::<Vec<_>>(),
@@ -133,7 +133,7 @@ async fn plan_mode_refuses_a_write() {
 #[tokio::test]
 async fn a_long_list_names_the_file_it_was_saved_in() {
     let run = Run::new(Mode::WorkspaceWrite);
-    let paths = (0..101).map(|n| PathBuf::from(format!("/work/f{n}"))).collect();
+    let paths = (0..101).map(|n| PathBuf::from(format!("/project/f{n}"))).collect();
     run.session.world.search.glob_result(Ok(GlobFound { paths, ..GlobFound::default() }));
     let outcome = run.call("glob", json!({"pattern": "*"})).await;
     assert!(text(&outcome).contains("Full list: /spill/session-1/glob-results.txt"), "{}", text(&outcome));

@@ -131,12 +131,12 @@ mod tests {
 
     #[tokio::test]
     async fn files_reached_by_different_paths_are_one_and_sessions_are_apart() {
-        let world = services::fake::World::new().with_file("/work/f", "a");
-        world.files.link("/work/link", "/work/f");
+        let world = services::fake::World::new().with_file("/project/f", "a");
+        world.files.link("/project/link", "/project/f");
         let (first, second) = (Observations::default(), Observations::default());
         let direct = world.files.resolve("f").await.unwrap();
         first.present(&direct, FileVersion::of(b"a"));
-        let linked = world.files.resolve("/work/./link").await.unwrap();
+        let linked = world.files.resolve("/project/./link").await.unwrap();
         assert!(first.edit_guard(&linked).is_ok());
         assert!(second.edit_guard(&linked).is_err());
     }

@@ -82,7 +82,7 @@ async fn the_question_carries_the_arguments_the_preview_and_the_rule() {
     assert_eq!(asked.len(), 1);
     assert_eq!((&asked[0].arguments, asked[0].preview.diffs.len()), (&json!({"a": 1}), 1));
     assert_eq!((&asked[0].rule, asked[0].reason.as_deref()), (&Some(rule()), Some("why")));
-    assert_eq!(*writable.lock().unwrap(), [PathBuf::from("/work"), PathBuf::from("/x/f")]);
+    assert_eq!(*writable.lock().unwrap(), [PathBuf::from("/project"), PathBuf::from("/x/f")]);
 }
 
 #[tokio::test]

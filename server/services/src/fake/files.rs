@@ -30,7 +30,7 @@ struct State {
 
 impl FakeFiles {
     /// The folder that relative paths join.
-    pub const CWD: &str = "/work";
+    pub const CWD: &str = "/project";
 
     /// Puts a file there, as if somebody else had written it.
     pub fn put(&self, path: &str, content: impl AsRef<[u8]>) {

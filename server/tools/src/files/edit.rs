@@ -215,9 +215,9 @@ mod tests {
         for (text, old, new, expected) in cases {
             let bench = read(text).await;
             let ran = bench.call("edit", edit("a", old, new)).await;
-            assert_eq!(ran.text(), "Replaced the text in /work/a.");
+            assert_eq!(ran.text(), "Replaced the text in /project/a.");
             assert_eq!(bench.world().files.text("a").as_deref(), Some(expected), "{text:?}");
-            assert_eq!(ran.value(), &json!({"path": "/work/a", "before": text, "after": expected}));
+            assert_eq!(ran.value(), &json!({"path": "/project/a", "before": text, "after": expected}));
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(refused.code(), "FS_AMBIGUOUS_EDIT");
         assert!(refused.text().contains('2') && refused.text().contains("replace_all"), "{}", refused.text());
         arguments["replace_all"] = json!(true);
-        assert_eq!(bench.call("edit", arguments).await.text(), "Replaced all occurrences in /work/a.");
+        assert_eq!(bench.call("edit", arguments).await.text(), "Replaced all occurrences in /project/a.");
         assert_eq!(bench.world().files.text("a").as_deref(), Some("z\ny\nz\n"));
     }
 
@@ -335,7 +335,7 @@ mod tests {
         let bench = read("1\r\n2\r\n").await;
         let preview = bench.preview("edit", edit("a", "1\n", "one\n")).await;
         let expected = FileDiff {
-            path: "/work/a".into(),
+            path: "/project/a".into(),
             old_text: Some("1\r\n2\r\n".into()),
             new_text: "one\r\n2\r\n".into(),
         };

@@ -274,12 +274,12 @@ mod tests {
         let ran = bench.call("read", json!({"file_path": "a.txt", "offset": 2, "limit": 1})).await;
         assert_eq!(
             ran.text(),
-            "<path>/work/a.txt</path>\n<type>file</type>\n<content>\n2: two\n\n\
+            "<path>/project/a.txt</path>\n<type>file</type>\n<content>\n2: two\n\n\
              (Lines 2-2 of 3. Continue with offset=3.)\n</content>"
         );
         assert_eq!(
             ran.value(),
-            &json!({"path": "/work/a.txt", "offset": 2, "lines": [{"number": 2, "text": "two"}], "totalLines": 3})
+            &json!({"path": "/project/a.txt", "offset": 2, "lines": [{"number": 2, "text": "two"}], "totalLines": 3})
         );
     }
 
@@ -292,7 +292,7 @@ mod tests {
         for (text, body) in cases {
             let bench = Bench::in_world(World::new().with_file("a", text));
             let ran = bench.call("read", json!({"file_path": "a"})).await;
-            assert_eq!(envelope::unwrap(ran.text(), "/work/a", "file"), Some(body));
+            assert_eq!(envelope::unwrap(ran.text(), "/project/a", "file"), Some(body));
         }
     }
 
@@ -351,7 +351,7 @@ mod tests {
             (json!({"file_path": "nul"}), "FS_NOT_TEXT", "nul"),
             (json!({"file_path": "latin1"}), "FS_NOT_TEXT", "latin1"),
             (json!({"file_path": "dir"}), "FS_NOT_REGULAR_FILE", "list it with glob"),
-            (json!({"file_path": "none"}), "FS_NOT_FOUND", "/work/none does not exist"),
+            (json!({"file_path": "none"}), "FS_NOT_FOUND", "/project/none does not exist"),
             (json!({"file_path": "a.txt/b"}), "FS_NOT_FOUND", "parent"),
             (json!({"file_path": " "}), "plain", "file_path must not be blank"),
         ];
@@ -406,7 +406,7 @@ mod tests {
         let ran = bench.call("read", json!({"file_path": "a.rs"})).await;
         let expected = ResultCard::Read(ReadResult {
             title: None,
-            path: "/work/a.rs".to_owned(),
+            path: "/project/a.rs".to_owned(),
             offset: 1,
             lines: vec![ReadFileLine { number: 1, text: "fn a() {}".to_owned() }],
             total_lines: 1,

@@ -257,7 +257,7 @@ mod tests {
             panic!("{:?}", first.durable.content)
         };
         let body = format!("image/png, 1x1 px, {} bytes", PNG.len());
-        assert_eq!(text.as_text(), Some(envelope::wrap("/work/a.PNG", "image", &body).as_str()));
+        assert_eq!(text.as_text(), Some(envelope::wrap("/project/a.PNG", "image", &body).as_str()));
         assert_eq!(attachment.name.as_deref(), Some("a.PNG"));
         assert_eq!(first.value()["image"]["mediaType"], "image/png");
         let stored = bench.session.scope.services.attachments.load(&attachment.attachment_id).await.unwrap();

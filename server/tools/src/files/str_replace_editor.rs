@@ -393,13 +393,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_view_numbers_the_lines() {
-        let bench = with("/work/a", THREE);
-        let mut arguments = view_of("/work/a");
-        let whole = "/work/a, 4 lines in total:\n     1  one\n     2  two\n     3  three\n     4  \n";
+        let bench = with("/project/a", THREE);
+        let mut arguments = view_of("/project/a");
+        let whole = "/project/a, 4 lines in total:\n     1  one\n     2  two\n     3  three\n     4  \n";
         assert_eq!(run(&bench, arguments.clone()).await.text(), whole);
         arguments["view_range"] = json!([2, -1]);
         let tail =
-            "/work/a, 4 lines in total with view_range=[2, -1]:\n     2  two\n     3  three\n     4  \n";
+            "/project/a, 4 lines in total with view_range=[2, -1]:\n     2  two\n     3  three\n     4  \n";
         assert_eq!(run(&bench, arguments.clone()).await.text(), tail);
         arguments["view_range"] = json!([2, 2]);
         assert!(run(&bench, arguments).await.text().ends_with(":\n     2  two\n"));
@@ -407,7 +407,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wrong_range_is_explained() {
-        let bench = with("/work/a", THREE);
+        let bench = with("/project/a", THREE);
         let cases = [
             (json!([1]), "two integers"),
             (json!([0, 2]), "from 1 to 4"),
@@ -417,7 +417,8 @@ mod tests {
             (json!([1, -2]), "not be before the first"),
         ];
         for (range, why) in cases {
-            let ran = run(&bench, json!({"command": "view", "path": "/work/a", "view_range": range})).await;
+            let ran =
+                run(&bench, json!({"command": "view", "path": "/project/a", "view_range": range})).await;
             assert_eq!(ran.code(), "plain");
             assert!(ran.text().contains(why) && ran.text().contains("view_range ["), "{}", ran.text());
         }
@@ -429,24 +430,23 @@ mod tests {
         for path in
             ["d/a", "d/sub/b", "d/sub/deep/c", "d/.hidden", "d/node_modules/x", "d/__pycache__/y", "d/é"]
         {
-            world = world.with_file(&format!("/work/{path}"), "");
+            world = world.with_file(&format!("/project/{path}"), "");
         }
         let bench = Bench::in_world(world);
-        let ran = run(&bench, view_of("/work/d")).await;
-        let rows =
-            "d\t/work/d\nf\t/work/d/a\nd\t/work/d/sub\nf\t/work/d/sub/b\nd\t/work/d/sub/deep\nf\t/work/d/é\n";
+        let ran = run(&bench, view_of("/project/d")).await;
+        let rows = "d\t/project/d\nf\t/project/d/a\nd\t/project/d/sub\nf\t/project/d/sub/b\nd\t/project/d/sub/deep\nf\t/project/d/é\n";
         assert_eq!(
             ran.text(),
-            format!("Files and folders in /work/d, two levels deep, hidden ones left out:\n{rows}")
+            format!("Files and folders in /project/d, two levels deep, hidden ones left out:\n{rows}")
         );
-        let ran = run(&bench, json!({"command": "view", "path": "/work/d", "view_range": [1, 2]})).await;
+        let ran = run(&bench, json!({"command": "view", "path": "/project/d", "view_range": [1, 2]})).await;
         assert_eq!(ran.code(), "plain");
     }
 
     #[tokio::test]
     async fn a_long_answer_is_clipped() {
-        let bench = with("/work/a", &"é\n".repeat(10_000));
-        let ran = run(&bench, view_of("/work/a")).await;
+        let bench = with("/project/a", &"é\n".repeat(10_000));
+        let ran = run(&bench, view_of("/project/a")).await;
         let (kept, note) = ran.text().split_once("<response clipped>").unwrap();
         assert_eq!(kept.chars().count(), MAX_OUTPUT_CHARS);
         assert!(note.contains("grep -n"));
@@ -454,7 +454,7 @@ mod tests {
 
     #[tokio::test]
     async fn paths_must_be_absolute() {
-        let bench = with("/work/a.txt", "");
+        let bench = with("/project/a.txt", "");
         let ran = run(&bench, view_of("a.txt")).await;
         assert_eq!((ran.code(), ran.text().contains("perhaps /a.txt")), ("plain", true));
         assert_eq!(run(&bench, view_of(" ")).await.code(), "plain");
@@ -463,34 +463,34 @@ mod tests {
     #[tokio::test]
     async fn create_makes_new_files_only() {
         let bench = Bench::new();
-        let arguments = json!({"command": "create", "path": "/work/a", "file_text": "x\n"});
-        assert_eq!(run(&bench, arguments.clone()).await.text(), "Created /work/a.");
+        let arguments = json!({"command": "create", "path": "/project/a", "file_text": "x\n"});
+        assert_eq!(run(&bench, arguments.clone()).await.text(), "Created /project/a.");
         assert_eq!(run(&bench, arguments).await.code(), "plain");
         assert_eq!(bench.world().files.text("a").as_deref(), Some("x\n"));
-        assert_eq!(run(&bench, json!({"command": "create", "path": "/work/b"})).await.code(), "plain");
+        assert_eq!(run(&bench, json!({"command": "create", "path": "/project/b"})).await.code(), "plain");
     }
 
     #[tokio::test]
     async fn a_file_seen_to_be_gone_can_be_created() {
-        let bench = with("/work/a", "1");
-        run(&bench, view_of("/work/a")).await;
+        let bench = with("/project/a", "1");
+        run(&bench, view_of("/project/a")).await;
         bench.world().files.remove("a");
-        assert_eq!(run(&bench, view_of("/work/a")).await.code(), "FS_NOT_FOUND");
-        let create = json!({"command": "create", "path": "/work/a", "file_text": "2"});
+        assert_eq!(run(&bench, view_of("/project/a")).await.code(), "FS_NOT_FOUND");
+        let create = json!({"command": "create", "path": "/project/a", "file_text": "2"});
         assert_eq!(run(&bench, create).await.code(), "ok");
     }
 
     #[tokio::test]
     async fn str_replace_replaces_the_only_match() {
-        let bench = with("/work/a", "one\r\ntwo\r\none more\r\n");
+        let bench = with("/project/a", "one\r\ntwo\r\none more\r\n");
         let replace = |old: Option<&str>, new: Option<&str>| {
-            let mut arguments = json!({"command": "str_replace", "path": "/work/a"});
+            let mut arguments = json!({"command": "str_replace", "path": "/project/a"});
             old.into_iter().for_each(|old| arguments["old_str"] = json!(old));
             new.into_iter().for_each(|new| arguments["new_str"] = json!(new));
             arguments
         };
         assert_eq!(run(&bench, replace(None, None)).await.code(), "FS_NOT_OBSERVED");
-        run(&bench, view_of("/work/a")).await;
+        run(&bench, view_of("/project/a")).await;
         assert_eq!(run(&bench, replace(None, None)).await.code(), "plain");
         assert_eq!(run(&bench, replace(Some(""), None)).await.code(), "plain");
         assert_eq!(run(&bench, replace(Some("three"), None)).await.code(), "FS_EDIT_NOT_FOUND");
@@ -498,16 +498,16 @@ mod tests {
         assert_eq!((twice.code(), twice.text().contains("1, 3")), ("FS_AMBIGUOUS_EDIT", true));
         assert_eq!(
             run(&bench, replace(Some("one\ntwo\n"), None)).await.text(),
-            "Replaced the text in /work/a."
+            "Replaced the text in /project/a."
         );
         assert_eq!(run(&bench, replace(Some("more"), Some("1\n2"))).await.code(), "ok");
         assert_eq!(bench.world().files.text("a").as_deref(), Some("one 1\r\n2\r\n"));
-        let missing = json!({"command": "str_replace", "path": "/work/none", "old_str": "x"});
+        let missing = json!({"command": "str_replace", "path": "/project/none", "old_str": "x"});
         assert_eq!(run(&bench, missing).await.code(), "FS_NOT_OBSERVED");
-        let create = json!({"command": "create", "path": "/work/none", "file_text": ""});
+        let create = json!({"command": "create", "path": "/project/none", "file_text": ""});
         assert_eq!(run(&bench, create).await.code(), "ok");
         bench.world().files.make_dir("dir");
-        let folder = json!({"command": "str_replace", "path": "/work/dir", "old_str": "x"});
+        let folder = json!({"command": "str_replace", "path": "/project/dir", "old_str": "x"});
         assert_eq!(run(&bench, folder).await.code(), "FS_NOT_REGULAR_FILE");
     }
 
@@ -533,17 +533,16 @@ mod tests {
 
     #[tokio::test]
     async fn insert_names_the_lines_there_are() {
-        let bench = with("/work/a", THREE);
-        let insert =
-            |line: i64| json!({"command": "insert", "path": "/work/a", "insert_line": line, "new_str": "x"});
+        let bench = with("/project/a", THREE);
+        let insert = |line: i64| json!({"command": "insert", "path": "/project/a", "insert_line": line, "new_str": "x"});
         assert_eq!(run(&bench, insert(0)).await.code(), "FS_NOT_OBSERVED");
-        run(&bench, view_of("/work/a")).await;
+        run(&bench, view_of("/project/a")).await;
         let ran = run(&bench, insert(5)).await;
         assert!(ran.text().contains("[0, 4]"), "{}", ran.text());
-        assert_eq!(run(&bench, insert(3)).await.text(), "Inserted the text into /work/a.");
+        assert_eq!(run(&bench, insert(3)).await.text(), "Inserted the text into /project/a.");
         assert_eq!(run(&bench, insert(0)).await.code(), "ok");
         assert_eq!(bench.world().files.text("a").as_deref(), Some("x\none\ntwo\nthree\nx\n"));
-        let incomplete = json!({"command": "insert", "path": "/work/a", "insert_line": 0});
+        let incomplete = json!({"command": "insert", "path": "/project/a", "insert_line": 0});
         assert_eq!(run(&bench, incomplete).await.code(), "plain");
         bench.world().files.put("a", "other");
         assert_eq!(run(&bench, insert(0)).await.code(), "FS_STALE_VERSION");
@@ -559,7 +558,7 @@ mod tests {
 
     #[tokio::test]
     async fn cards_follow_the_command() {
-        let bench = with("/work/a", "");
+        let bench = with("/project/a", "");
         let card = |arguments| bench.call_card("str_replace_editor", arguments);
         let change = |title: &str, old: Option<&str>, new: &str| DiffCall {
             title: title.into(),
@@ -582,9 +581,9 @@ mod tests {
             assert_eq!(generic.kind, ToolCallKind::Edit);
             assert_eq!(generic.locations, [FileLocation::new("/a", Some(shown))]);
         }
-        let ran = run(&bench, json!({"command": "create", "path": "/work/new", "file_text": "x"})).await;
+        let ran = run(&bench, json!({"command": "create", "path": "/project/new", "file_text": "x"})).await;
         assert!(matches!(ran.card, Some(ResultCard::Diff(_))), "the diff survives completion");
-        assert_eq!(run(&bench, view_of("/work/new")).await.card, None);
+        assert_eq!(run(&bench, view_of("/project/new")).await.card, None);
         let tool = bench.tool("str_replace_editor");
         assert_eq!(tool.effect(&view_of("/a")), Effect::None);
         let create = json!({"command": "create", "path": "/a"});

@@ -208,11 +208,11 @@ mod tests {
         let ran = bench.call("write", json!({"file_path": "d/e/a.txt", "content": "one\r\ntwo"})).await;
         assert_eq!(
             ran.text(),
-            "<path>/work/d/e/a.txt</path>\n<type>file</type>\n<content>\nCreated file\n</content>"
+            "<path>/project/d/e/a.txt</path>\n<type>file</type>\n<content>\nCreated file\n</content>"
         );
         assert_eq!(
             ran.value(),
-            &json!({"path": "/work/d/e/a.txt", "operation": "create", "before": null, "after": "one\r\ntwo"})
+            &json!({"path": "/project/d/e/a.txt", "operation": "create", "before": null, "after": "one\r\ntwo"})
         );
         assert_eq!(bench.world().files.text("d/e/a.txt").as_deref(), Some("one\r\ntwo"));
         let expected = DiffResultOf { old: None, new: "one\r\ntwo", before: None, after: "one\r\ntwo" };
@@ -375,9 +375,9 @@ mod tests {
     async fn the_preview_shows_the_whole_change_and_changes_nothing() {
         let bench = Bench::in_world(World::new().with_file("a", "1\n"));
         let preview = bench.preview("write", json!({"file_path": "a", "content": "2\n"})).await;
-        assert_eq!(preview.diffs, [diff("/work/a", Some("1\n"), "2\n")]);
+        assert_eq!(preview.diffs, [diff("/project/a", Some("1\n"), "2\n")]);
         let preview = bench.preview("write", json!({"file_path": "new", "content": "2\n"})).await;
-        assert_eq!(preview.diffs, [diff("/work/new", None, "2\n")]);
+        assert_eq!(preview.diffs, [diff("/project/new", None, "2\n")]);
         bench.world().files.put("bin", b"\0");
         assert_eq!(
             bench.preview("write", json!({"file_path": "bin", "content": ""})).await,

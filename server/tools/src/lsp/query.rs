@@ -377,10 +377,10 @@ mod tests {
     use std::path::PathBuf;
 
     fn bench(answer: Result<LspFound, LspError>, is_loading: bool) -> Bench {
-        let bench = Bench::in_world(World::new().with_file("/work/a.rs", "fn é() {}\n"));
+        let bench = Bench::in_world(World::new().with_file("/project/a.rs", "fn é() {}\n"));
         bench.world().language_servers.answer(answer.map(|found| LspAnswer {
             found,
-            workspace: PathBuf::from("/work"),
+            workspace: PathBuf::from("/project"),
             server: "rust-analyzer".to_owned(),
             is_loading,
             warning: None,
@@ -404,8 +404,11 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_rows_by_file_and_links() {
-        let found =
-            vec![location("/work/b.rs", 2, 4), location("/usr/dep.rs", 0, 0), location("/work/b.rs", 9, 0)];
+        let found = vec![
+            location("/project/b.rs", 2, 4),
+            location("/usr/dep.rs", 0, 0),
+            location("/project/b.rs", 9, 0),
+        ];
         let bench = bench(Ok(LspFound::Locations(found)), false);
         let ran = bench.call("lsp", arguments("findReferences")).await;
         assert_eq!(ran.text(), "b.rs:3:5\nb.rs:10:1\n/usr/dep.rs:1:1");
@@ -423,7 +426,7 @@ mod tests {
 
     #[tokio::test]
     async fn more_than_a_hundred_places_are_counted() {
-        let found = (0..101).map(|line| location("/work/b.rs", line, 0)).collect();
+        let found = (0..101).map(|line| location("/project/b.rs", line, 0)).collect();
         let bench = bench(Ok(LspFound::Locations(found)), false);
         let ran = bench.call("lsp", arguments("findReferences")).await;
         assert_eq!(ran.text().lines().count(), 101);

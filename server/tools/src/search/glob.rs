@@ -225,7 +225,7 @@ mod tests {
 
     #[tokio::test]
     async fn paths_come_in_order_relative_to_the_session() {
-        let paths = ["/work/new file's.ts", "/work/src/a.ts", "/else/b.ts"].map(str::to_owned);
+        let paths = ["/project/new file's.ts", "/project/src/a.ts", "/else/b.ts"].map(str::to_owned);
         let bench = finding(found(paths));
         let ran = bench.call("glob", json!({"pattern": "-*.ts"})).await;
         assert_eq!(ran.text(), "new file's.ts\nsrc/a.ts\n/else/b.ts");
@@ -233,7 +233,7 @@ mod tests {
         let request = &bench.world().search.globs()[0];
         assert_eq!(
             (request.pattern.as_str(), request.root.as_path()),
-            ("-*.ts", std::path::Path::new("/work"))
+            ("-*.ts", std::path::Path::new("/project"))
         );
     }
 
@@ -243,7 +243,7 @@ mod tests {
         let ran = bench.call("glob", json!({"pattern": "*.nomatch", "path": "src"})).await;
         assert_eq!(ran.text(), "No files found");
         assert_eq!(ran.value(), &json!({"root": "src", "paths": []}));
-        assert_eq!(bench.world().search.globs()[0].root, PathBuf::from("/work/src"));
+        assert_eq!(bench.world().search.globs()[0].root, PathBuf::from("/project/src"));
         let hits = SearchHits::Paths(Vec::new());
         let expected = SearchResult { title: None, hits, truncated: false, total: 0 };
         assert_eq!(ran.card, Some(ResultCard::Search(expected)));
@@ -251,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_list_is_sampled_and_saved_whole() {
-        let many = (0..150).map(|n| format!("/work/v/{n}")).chain(["/work/src/a".to_owned()]);
+        let many = (0..150).map(|n| format!("/project/v/{n}")).chain(["/project/src/a".to_owned()]);
         let bench = finding(found(many));
         let ran = bench.call("glob", json!({"pattern": "*"})).await;
         let (list, footer) = ran.text().split_once("\n\n").unwrap();
@@ -275,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn entries_beyond_the_page_are_hinted_at() {
-        let many = (0..101).map(|n| format!("/work/d{n}/f")).chain(["/work/d0/g".to_owned()]);
+        let many = (0..101).map(|n| format!("/project/d{n}/f")).chain(["/project/d0/g".to_owned()]);
         let bench = finding(found(many));
         let ran = bench.call("glob", json!({"pattern": "*"})).await;
         assert!(
@@ -290,7 +290,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_flat_list_is_cut_at_its_head() {
-        let bench = finding(found((0..101).map(|n| format!("/work/f{n}"))));
+        let bench = finding(found((0..101).map(|n| format!("/project/f{n}"))));
         bench.world().spill.fail();
         let ran = bench.call("glob", json!({"pattern": "*"})).await;
         assert!(
@@ -302,7 +302,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_gets_the_whole_list_and_nothing_is_saved() {
-        let bench = finding(found((0..101).map(|n| format!("/work/f{n}"))));
+        let bench = finding(found((0..101).map(|n| format!("/project/f{n}"))));
         let ran = bench.nested("glob", json!({"pattern": "*"})).await;
         assert_eq!(ran.value()["paths"].as_array().unwrap().len(), 101);
         assert_eq!(bench.world().spill.saved().len(), 0);
@@ -310,7 +310,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_not_seen_is_told() {
-        let bench = finding(GlobFound { n_unreadable: 2, partial: true, ..found(["/work/a".to_owned()]) });
+        let bench = finding(GlobFound { n_unreadable: 2, partial: true, ..found(["/project/a".to_owned()]) });
         let ran = bench.call("glob", json!({"pattern": "*"})).await;
         let lines: Vec<&str> = ran.text().lines().collect();
         assert!(lines[2].contains("ran out of its budget"), "{lines:?}");
@@ -323,7 +323,7 @@ mod tests {
     async fn a_search_that_does_not_happen_fails_with_its_code() {
         let cases = [
             (SearchError::InvalidPattern("unclosed character class".into()), "SEARCH_INVALID_PATTERN"),
-            (SearchError::Failed("/work/x does not exist".into()), "SEARCH_FAILED"),
+            (SearchError::Failed("/project/x does not exist".into()), "SEARCH_FAILED"),
             (SearchError::Overflow { max_bytes: 1 }, "SEARCH_RAW_OUTPUT_OVERFLOW"),
             (SearchError::Aborted, "SEARCH_ABORTED"),
         ];
@@ -347,13 +347,13 @@ mod tests {
 
     #[tokio::test]
     async fn paths_over_the_raw_cap_overflow() {
-        let bench = finding(found((0..2001).map(|n| format!("/work/{}{n}", "x".repeat(10_000)))));
+        let bench = finding(found((0..2001).map(|n| format!("/project/{}{n}", "x".repeat(10_000)))));
         assert_eq!(bench.call("glob", json!({"pattern": "*"})).await.code(), "SEARCH_RAW_OUTPUT_OVERFLOW");
     }
 
     #[tokio::test]
     async fn card_data_is_bounded() {
-        let bench = finding(found((0..50).map(|n| format!("/work/{}{n}", "x".repeat(4000)))));
+        let bench = finding(found((0..50).map(|n| format!("/project/{}{n}", "x".repeat(4000)))));
         let ran = bench.call("glob", json!({"pattern": "*"})).await;
         assert!(ran.durable.meta.as_ref().unwrap().to_string().len() < 70_000);
         let Some(ResultCard::Search(card)) = ran.card else { panic!("no card") };
@@ -382,7 +382,7 @@ mod tests {
 
     #[tokio::test]
     async fn card_data_of_the_other_search_makes_no_card() {
-        let bench = finding(found(["/work/a".to_owned()]));
+        let bench = finding(found(["/project/a".to_owned()]));
         let arguments = json!({"pattern": "*"});
         let mut stored = bench.call("glob", arguments.clone()).await.durable;
         for meta in [

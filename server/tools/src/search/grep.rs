@@ -299,8 +299,11 @@ mod tests {
 
     #[tokio::test]
     async fn matches_are_grouped_by_file() {
-        let bench =
-            finding(found([("/work/a.rs", 1, "fn a"), ("/work/a.rs", 9, "  fn b"), ("/x/c.rs", 2, "fn c")]));
+        let bench = finding(found([
+            ("/project/a.rs", 1, "fn a"),
+            ("/project/a.rs", 9, "  fn b"),
+            ("/x/c.rs", 2, "fn c"),
+        ]));
         let ran = bench.call("grep", json!({"pattern": "fn"})).await;
         assert_eq!(
             ran.text(),
@@ -321,14 +324,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_named_place_is_searched_whole() {
-        let bench = finding(found([("/work/target/x", 1, "x")]));
+        let bench = finding(found([("/project/target/x", 1, "x")]));
         let arguments = json!({"pattern": "$(rm -rf x)", "path": "target", "include": "*.{ts,js}"});
         let ran = bench.call("grep", arguments).await;
         assert_eq!(ran.text(), "Found 1 match\n\ntarget/x\nLine 1: x");
         let request = &bench.world().search.greps()[0];
         assert_eq!(request.pattern, "$(rm -rf x)");
         assert_eq!(request.include.as_deref(), Some("*.{ts,js}"));
-        assert_eq!(request.root, PathBuf::from("/work/target"));
+        assert_eq!(request.root, PathBuf::from("/project/target"));
         assert!(request.search_ignored);
 
         let bench = Bench::new();
@@ -341,7 +344,7 @@ mod tests {
 
     #[tokio::test]
     async fn more_than_a_page_is_cut_and_saved_whole() {
-        let many = || found((1..=300).map(|line| ("/work/a", line, "x")));
+        let many = || found((1..=300).map(|line| ("/project/a", line, "x")));
         let bench = finding(many());
         let ran = bench.call("grep", json!({"pattern": "x", "path": "a"})).await;
         assert!(ran.text().starts_with("Found 250 of 300 matches\n\na\nLine 1: x\n"), "{}", ran.text());
@@ -393,7 +396,7 @@ mod tests {
     async fn a_search_that_does_not_happen_fails_with_its_code() {
         let cases = [
             (SearchError::InvalidPattern("unclosed group".into()), "SEARCH_INVALID_PATTERN"),
-            (SearchError::Failed("/work/x does not exist".into()), "SEARCH_FAILED"),
+            (SearchError::Failed("/project/x does not exist".into()), "SEARCH_FAILED"),
             (SearchError::Overflow { max_bytes: 1 }, "SEARCH_RAW_OUTPUT_OVERFLOW"),
         ];
         for (error, code) in cases {
@@ -413,7 +416,8 @@ mod tests {
     #[tokio::test]
     async fn card_data_is_bounded_by_whole_files() {
         let line = "x".repeat(2000);
-        let matches = (0..40).map(|n| (if n % 2 == 0 { "/work/a" } else { "/work/b" }, n, line.as_str()));
+        let matches =
+            (0..40).map(|n| (if n % 2 == 0 { "/project/a" } else { "/project/b" }, n, line.as_str()));
         let mut matches: Vec<_> = matches.collect();
         matches.sort();
         let bench = finding(found(matches));

@@ -535,7 +535,7 @@ mod tests {
         let request = &bench.world().shell.requests()[0];
         assert_eq!(request.argv, ["bash", "-c", "pwd"]);
         assert_eq!(request.display, "pwd");
-        assert_eq!(request.workdir, PathBuf::from("/work/sub"));
+        assert_eq!(request.workdir, PathBuf::from("/project/sub"));
         assert_eq!(request.timeout, Duration::from_millis(1500));
         assert_eq!((request.max_stream_bytes, request.max_spill_bytes), (64_000, 64 * 1024 * 1024));
         assert_eq!(request.spill_directory, PathBuf::from("/spill/session-1"));
@@ -567,7 +567,7 @@ mod tests {
         let requests = bench.world().shell.requests();
         assert_eq!(
             (&requests[0].workdir, requests[0].timeout),
-            (&PathBuf::from("/work"), Duration::from_secs(120))
+            (&PathBuf::from("/project"), Duration::from_secs(120))
         );
         assert_eq!(
             (&requests[1].workdir, requests[1].timeout),

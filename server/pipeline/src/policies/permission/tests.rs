@@ -41,8 +41,8 @@ fn setup(mode: Mode, tool: &str, effect: Effect, can_confine_commands: bool) -> 
     });
     let kit = Kit::new().tool(tool);
     kit.session.host.set_mode(mode);
-    kit.session.world.files.link("/work/out", "/outside");
-    kit.session.world.files.link("/var/work", "/work");
+    kit.session.world.files.link("/project/out", "/outside");
+    kit.session.world.files.link("/var/work", "/project");
     let policy = PermissionPolicy::new(PermissionOptions {
         can_confine_commands,
         temporary_folders: vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp")],
@@ -96,7 +96,7 @@ fn runs(command: &str) -> Effect {
 #[tokio::test]
 async fn each_mode_judges_each_effect() {
     let acts = || Effect::Acts { subject: "package x".into() };
-    let workspace = || vec!["/work"];
+    let workspace = || vec!["/project"];
     let cases: Vec<(Mode, &str, Effect, End)> = vec![
         (Mode::Plan, "read", Effect::None, Ran(ReadOnly, workspace())),
         (Mode::Plan, "edit", writes("src/a"), Refused("plan mode")),
@@ -108,7 +108,7 @@ async fn each_mode_judges_each_effect() {
             Mode::ReadOnly,
             "edit",
             writes("src/a"),
-            Asked(WorkspaceWrite, vec!["/work/src/a"], Some("edit in src")),
+            Asked(WorkspaceWrite, vec!["/project/src/a"], Some("edit in src")),
         ),
         (Mode::ReadOnly, "bash", runs("rm x"), Ran(ReadOnly, workspace())),
         (Mode::ReadOnly, "cordis_run", acts(), Asked(ReadOnly, workspace(), Some("package x"))),
@@ -118,13 +118,13 @@ async fn each_mode_judges_each_effect() {
             Mode::Ask,
             "edit",
             writes("a"),
-            Asked(WorkspaceWrite, vec!["/work", "/work/a"], Some("edit in this folder")),
+            Asked(WorkspaceWrite, vec!["/project", "/project/a"], Some("edit in this folder")),
         ),
         (
             Mode::Ask,
             "write",
             writes("/etc/hosts"),
-            Asked(WorkspaceWrite, vec!["/work", "/etc/hosts"], Some("write in /etc")),
+            Asked(WorkspaceWrite, vec!["/project", "/etc/hosts"], Some("write in /etc")),
         ),
         (Mode::Ask, "bash", runs("cargo test"), Asked(WorkspaceWrite, workspace(), Some("cargo test"))),
         (
@@ -144,7 +144,7 @@ async fn each_mode_judges_each_effect() {
         (Mode::Ask, "cordis_run", acts(), Asked(WorkspaceWrite, workspace(), Some("package x"))),
         (Mode::Ask, "mcp", Effect::Unknown, Asked(WorkspaceWrite, workspace(), Some("mcp"))),
         (Mode::WorkspaceWrite, "edit", writes("src/a"), Ran(WorkspaceWrite, workspace())),
-        (Mode::WorkspaceWrite, "edit", writes("/work/./b/../a"), Ran(WorkspaceWrite, workspace())),
+        (Mode::WorkspaceWrite, "edit", writes("/project/./b/../a"), Ran(WorkspaceWrite, workspace())),
         (Mode::WorkspaceWrite, "edit", writes("/tmp/a"), Ran(WorkspaceWrite, workspace())),
         (Mode::WorkspaceWrite, "edit", writes("/var/tmp/a"), Ran(WorkspaceWrite, workspace())),
         (Mode::WorkspaceWrite, "edit", writes("/var/work/a"), Ran(WorkspaceWrite, workspace())),
@@ -155,21 +155,21 @@ async fn each_mode_judges_each_effect() {
             Mode::WorkspaceWrite,
             "edit",
             writes("../a"),
-            Asked(WorkspaceWrite, vec!["/work", "/a"], Some("edit in /")),
+            Asked(WorkspaceWrite, vec!["/project", "/a"], Some("edit in /")),
         ),
         (
             // Another folder that begins with the same letters.
             Mode::WorkspaceWrite,
             "edit",
             writes("/workshop/a"),
-            Asked(WorkspaceWrite, vec!["/work", "/workshop/a"], Some("edit in /workshop")),
+            Asked(WorkspaceWrite, vec!["/project", "/workshop/a"], Some("edit in /workshop")),
         ),
         (
             // A link inside the session's folder that leads out of it.
             Mode::WorkspaceWrite,
             "edit",
             writes("out/a"),
-            Asked(WorkspaceWrite, vec!["/work", "/outside/a"], Some("edit in /outside")),
+            Asked(WorkspaceWrite, vec!["/project", "/outside/a"], Some("edit in /outside")),
         ),
         (Mode::WorkspaceWrite, "edit", writes(" "), Ran(WorkspaceWrite, workspace())),
         (Mode::Ask, "edit", writes(" "), Asked(WorkspaceWrite, workspace(), None)),
@@ -185,13 +185,13 @@ async fn each_mode_judges_each_effect() {
 
 #[tokio::test]
 async fn where_nothing_can_confine_commands_each_is_asked_for() {
-    let unconfined = || Asked(DangerFullAccess, vec!["/work"], Some("ls with danger-full-access"));
+    let unconfined = || Asked(DangerFullAccess, vec!["/project"], Some("ls with danger-full-access"));
     let cases = [
         (Mode::Plan, Refused("plan mode")),
         (Mode::ReadOnly, unconfined()),
         (Mode::Ask, unconfined()),
         (Mode::WorkspaceWrite, unconfined()),
-        (Mode::DangerFullAccess, Ran(DangerFullAccess, vec!["/work"])),
+        (Mode::DangerFullAccess, Ran(DangerFullAccess, vec!["/project"])),
     ];
     for (mode, expected) in cases {
         setup(mode, "bash", runs("ls"), false).end("bash", json!({}), &expected).await;
@@ -208,28 +208,28 @@ async fn a_wider_sandbox_is_asked_for_with_its_reason() {
             "bash",
             runs("cargo test"),
             ask("danger-full-access"),
-            Asked(DangerFullAccess, vec!["/work"], always),
+            Asked(DangerFullAccess, vec!["/project"], always),
         ),
         (
             Mode::Ask,
             "bash",
             runs("cargo test"),
             ask("danger-full-access"),
-            Asked(DangerFullAccess, vec!["/work"], always),
+            Asked(DangerFullAccess, vec!["/project"], always),
         ),
         (
             Mode::ReadOnly,
             "bash",
             runs("cargo test"),
             ask("workspace-write"),
-            Asked(WorkspaceWrite, vec!["/work"], Some("cargo test with workspace-write")),
+            Asked(WorkspaceWrite, vec!["/project"], Some("cargo test with workspace-write")),
         ),
         (
             Mode::WorkspaceWrite,
             "write",
             writes("/etc/x"),
             ask("danger-full-access"),
-            Asked(DangerFullAccess, vec!["/work"], None),
+            Asked(DangerFullAccess, vec!["/project"], None),
         ),
         (Mode::WorkspaceWrite, "bash", runs("x"), ask("workspace-write"), Refused("wider than")),
         (Mode::DangerFullAccess, "bash", runs("x"), ask("danger-full-access"), Refused("wider than")),
@@ -264,14 +264,14 @@ async fn a_wider_sandbox_is_asked_for_with_its_reason() {
             "other",
             runs("x"),
             ask("danger-full-access"),
-            Ran(WorkspaceWrite, vec!["/work"]),
+            Ran(WorkspaceWrite, vec!["/project"]),
         ),
         (
             Mode::WorkspaceWrite,
             "bash",
             runs("x"),
             json!({"sandbox_permissions": null, "justification": null}),
-            Ran(WorkspaceWrite, vec!["/work"]),
+            Ran(WorkspaceWrite, vec!["/project"]),
         ),
     ];
     for (mode, tool, effect, arguments, expected) in cases {
@@ -401,7 +401,7 @@ async fn plan_mode_that_begins_after_the_answer_takes_the_grant_back() {
     setup.kit.session.world.approval.answer(PermissionOutcome::AllowedOnce);
     setup.run("edit", json!({})).await;
     let sandbox = setup.seen.lock().unwrap().take().unwrap();
-    assert_eq!((sandbox.mode, sandbox.writable_roots), (ReadOnly, vec![PathBuf::from("/work")]));
+    assert_eq!((sandbox.mode, sandbox.writable_roots), (ReadOnly, vec![PathBuf::from("/project")]));
 }
 
 #[tokio::test]
