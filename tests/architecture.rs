@@ -173,6 +173,49 @@ fn the_tests_that_the_table_of_faults_names_exist() {
     assert!(n_named > 100, "only {n_named} tests are named");
 }
 
+/// Keys of the README's table of settings; `.url` stands for its neighbour's table.
+fn settings_of_the_readme() -> Vec<String> {
+    let readme = text("README.md");
+    let section = readme.split("## Configuration").nth(1).unwrap().split("\n## ").next().unwrap();
+    let mut keys: Vec<String> = Vec::new();
+    for row in section.lines().filter(|line| line.starts_with("| `")) {
+        let cell = row.trim_matches('|').split('|').next().unwrap();
+        for key in cell.split('`').skip(1).step_by(2) {
+            keys.push(match key.strip_prefix('.') {
+                Some(last) => format!("{}.{last}", keys.last().unwrap().rsplit_once('.').unwrap().0),
+                None => key.to_owned(),
+            });
+        }
+    }
+    keys
+}
+
+/// What the program finds wrong with a configuration of these keys, each with a value that none of them takes.
+fn complaints_about(keys: &[String]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let lines: String = keys.iter().map(|key| format!("{key} = 0\n")).collect();
+    std::fs::write(home.path().join("config.toml"), lines).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_followspot"))
+        .arg("acp")
+        .env("FOLLOWSPOT_HOME", home.path())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn every_setting_of_the_readme_exists() {
+    let keys = settings_of_the_readme();
+    assert!(keys.len() > 15, "{keys:?}");
+    for key in &keys {
+        let complaints = complaints_about(std::slice::from_ref(key));
+        assert!(complaints.contains(key) && !complaints.contains("unknown key"), "{complaints}");
+    }
+    assert!(complaints_about(&["model.invented".to_owned()]).contains("unknown key"));
+}
+
 #[test]
 fn no_source_file_is_forgotten() {
     for (folder, _) in table().values() {
