@@ -26,7 +26,7 @@ enum Command {
     Acp,
     /// Work with the agent in this terminal: no editor and no key needed
     Try(cli::try_client::TryArgs),
-    /// Print the settings that put Followspot into an editor
+    /// Put Followspot into an editor: print its settings, or merge them (--write)
     Setup(cli::setup::SetupArgs),
     /// Check the configuration, the model, the sandbox and the language servers
     Doctor(cli::doctor::DoctorArgs),
