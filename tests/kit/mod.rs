@@ -1,13 +1,15 @@
 //! What scenarios are made of: the real binary, a scripted model on loopback, a real client around it.
 //!
 //! Reading order: [`scenario`] arranges and plays; [`editor`] with [`files`] and [`terminals`] is the client;
-//! [`process`] is the agent; [`wire`] records, [`transcript`] draws, [`conformance`] judges.
+//! [`process`] is the agent; [`wire`] records, [`transcript`] draws, [`conformance`] judges, with the
+//! official [`schema`].
 
 pub mod conformance;
 pub mod editor;
 pub mod files;
 pub mod process;
 pub mod scenario;
+pub mod schema;
 pub mod terminals;
 pub mod transcript;
 pub mod wire;
