@@ -23,6 +23,7 @@ mod load;
 mod lsp;
 mod mcp;
 mod models;
+mod official_clients;
 mod permissions;
 mod prompt;
 mod protocol;
