@@ -7,7 +7,7 @@ use protocol::id::AttachmentId;
 /// Content-addressed store of verified images.
 #[async_trait]
 pub trait Attachments: Send + Sync {
-    /// Verifies and stores an image.
+    /// Verifies an image, makes it fit for a model (upright, one frame, bounded side and bytes) and stores that.
     ///
     /// # Errors
     /// [`AttachmentError`], each with what to do.
@@ -34,6 +34,24 @@ pub enum AttachmentError {
         /// The cap.
         max_bytes: u64,
     },
+    /// Too many pixels, by its header.
+    #[error(
+        "the image is {width}x{height} px; at most {max_side} px a side and {max_pixels} px in all are taken: scale it down \
+         first"
+    )]
+    TooManyPixels {
+        /// Its width.
+        width: u32,
+        /// Its height.
+        height: u32,
+        /// The cap of a side.
+        max_side: u32,
+        /// The cap of width times height.
+        max_pixels: u64,
+    },
+    /// It has the marks of its format and cannot be decoded.
+    #[error("the image is damaged or of a kind that cannot be decoded: {0}")]
+    Damaged(String),
     /// Nothing is stored under this id.
     #[error("attachment {0} is not in the store any more")]
     Missing(AttachmentId),

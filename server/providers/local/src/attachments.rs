@@ -1,6 +1,7 @@
 //! Images, kept content-addressed: the name of a file is the hash of its bytes.
 //!
-//! The kind is read from the bytes, never from a name. Nothing is scaled here.
+//! What is kept is what models are sent: `images.rs` verifies and scales. The kind is read from the bytes, never from a
+//! name.
 
 use async_trait::async_trait;
 use protocol::content::ImageAttachment;
@@ -9,31 +10,37 @@ use services::attachments::{AttachmentError, Attachments};
 use services::file_system::FileVersion;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::Mutex;
 
+use crate::images::{self, Fitted};
 use crate::private_files::create_private_dir;
-
-/// Largest image that is stored.
-const MAX_BYTES: u64 = 20 << 20;
 
 /// Images below one folder.
 pub struct LocalAttachments {
     root: PathBuf,
+    /// Taken while a picture is decoded: several large ones at once would fill the memory.
+    one_at_a_time: Arc<Mutex<()>>,
 }
 
 impl LocalAttachments {
     /// A store below `root`, absolute; made on first use.
     pub fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, one_at_a_time: Arc::default() }
     }
 }
 
 #[async_trait]
 impl Attachments for LocalAttachments {
     async fn save(&self, bytes: Vec<u8>, name: Option<String>) -> Result<ImageAttachment, AttachmentError> {
+        let turn = self.one_at_a_time.clone().lock_owned().await;
         let root = self.root.clone();
-        tokio::task::spawn_blocking(move || save_now(&root, &bytes, name))
-            .await
-            .map_err(|error| AttachmentError::Io(std::io::Error::other(error)))?
+        let saved = tokio::task::spawn_blocking(move || {
+            // Held by the work itself: a caller that goes away does not stop it.
+            let _turn = turn;
+            save_now(&root, bytes, name)
+        });
+        saved.await.map_err(|error| AttachmentError::Io(std::io::Error::other(error)))?
     }
 
     async fn load(&self, id: &AttachmentId) -> Result<Vec<u8>, AttachmentError> {
@@ -51,37 +58,25 @@ impl Attachments for LocalAttachments {
     }
 }
 
-fn save_now(root: &Path, bytes: &[u8], name: Option<String>) -> Result<ImageAttachment, AttachmentError> {
-    let n_bytes = bytes.len() as u64;
-    if n_bytes > MAX_BYTES {
-        return Err(AttachmentError::TooLarge { bytes: n_bytes, max_bytes: MAX_BYTES });
-    }
-    let media_type = match imagesize::image_type(bytes) {
-        Ok(imagesize::ImageType::Png) => "image/png",
-        Ok(imagesize::ImageType::Jpeg) => "image/jpeg",
-        Ok(imagesize::ImageType::Webp) => "image/webp",
-        Ok(imagesize::ImageType::Gif) => "image/gif",
-        _ => return Err(AttachmentError::Unsupported),
-    };
-    let size = imagesize::blob_size(bytes).map_err(|_| AttachmentError::Unsupported)?;
-    let side = |pixels: usize| u32::try_from(pixels).map_err(|_| AttachmentError::Unsupported);
-    let id = AttachmentId::new(FileVersion::of(bytes).as_hex());
+fn save_now(root: &Path, bytes: Vec<u8>, name: Option<String>) -> Result<ImageAttachment, AttachmentError> {
+    let Fitted { bytes, media_type, size, original } = images::fit(bytes)?;
+    let id = AttachmentId::new(FileVersion::of(&bytes).as_hex());
     create_private_dir(root)?;
     let path = root.join(id.as_str());
     if !path.exists() {
         let mut staged = tempfile::NamedTempFile::new_in(root)?;
-        staged.write_all(bytes)?;
+        staged.write_all(&bytes)?;
         staged.as_file().sync_all()?;
         staged.persist(&path).map_err(|error| error.error)?;
     }
     Ok(ImageAttachment {
         attachment_id: id,
         media_type: media_type.to_owned(),
-        bytes: n_bytes,
-        width: side(size.width)?,
-        height: side(size.height)?,
+        bytes: bytes.len() as u64,
+        width: size.width,
+        height: size.height,
         name,
-        original_dimensions: None,
+        original_dimensions: original,
     })
 }
 

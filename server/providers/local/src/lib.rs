@@ -13,6 +13,7 @@ pub mod search;
 pub mod shell;
 pub mod spill;
 
+mod images;
 mod private_files;
 
 pub use attachments::LocalAttachments;

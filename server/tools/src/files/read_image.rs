@@ -159,6 +159,15 @@ fn content(output: &ReadImageOutput) -> Vec<ContentBlock> {
     let image = &output.image;
     let mut body =
         format!("{}, {}x{} px, {} bytes", image.media_type, image.width, image.height, image.bytes);
+    let of_name = media_type_of_name(&output.path).filter(|of_name| *of_name != image.media_type);
+    if let Some(of_name) = of_name {
+        let frame = if matches!(of_name, "image/gif" | "image/webp") {
+            "; of an animation only the first frame is shown"
+        } else {
+            ""
+        };
+        body.push_str(&format!("\nConverted from {of_name}{frame}."));
+    }
     if let Some(original) = image.original_dimensions {
         let factor = |before: u32, after: u32| format!("{:.2}", f64::from(before) / f64::from(after.max(1)));
         let (x, y) = (factor(original.width, image.width), factor(original.height, image.height));
@@ -334,6 +343,11 @@ mod tests {
         assert!(even.contains("Scaled down from 5000x2500 px; multiply coordinates by 2.50 for"), "{even}");
         let uneven = text(&scaled(5000, 2600));
         assert!(uneven.contains("by 2.50 (x) and 2.60 (y) for"), "{uneven}");
+        let mut converted = scaled(5000, 2500);
+        converted.path = "/a.gif".into();
+        let converted = text(&converted);
+        let note = "Converted from image/gif; of an animation only the first frame is shown.\nScaled down";
+        assert!(converted.contains(note), "{converted}");
     }
 
     #[test]
