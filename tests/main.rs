@@ -29,3 +29,4 @@ mod prompt;
 mod protocol;
 mod shell;
 mod storage;
+mod web;

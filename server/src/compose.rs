@@ -59,7 +59,7 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
         language_servers: Arc::new(provider_lsp::Pool::new(provider_lsp::LspOptions::default())),
         spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
         mcp_servers: Arc::new(LocalMcpServers),
-        web: Some(Arc::new(HttpWeb::new(web_settings(&config), Arc::new(process_environment)))),
+        web: Some(Arc::new(HttpWeb::new(web_settings(&config), search_keys(&paths)))),
         credentials: Arc::new(StoredKeys(paths.credentials_file())),
         local_shell: Arc::new(LocalShell::new(sandbox.clone())),
         sandbox,
@@ -87,6 +87,15 @@ fn web_settings(config: &Config) -> WebSettings {
         search_provider: process_environment("FOLLOWSPOT_WEB_SEARCH_PROVIDER"),
         fetch_provider: process_environment("FOLLOWSPOT_WEB_FETCH_PROVIDER"),
     }
+}
+
+/// The keys of web searches: as those of models, the environment first, then what `followspot login` stored.
+fn search_keys(paths: &Paths) -> provider_web::Keys {
+    let credentials = provider_llm::Credentials::new(Some(paths.credentials_file()));
+    Arc::new(move |search, variable| {
+        let key = credentials.key(search, &[variable.to_owned()])?;
+        Some(key.expose().to_owned())
+    })
 }
 
 /// The models that the configuration and the environment offer.

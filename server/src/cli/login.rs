@@ -1,4 +1,4 @@
-//! `followspot login [PROVIDER]`: stores the key of a model provider, in a file only the user can read.
+//! `followspot login [PROVIDER]`: stores the key of a model provider or a web search, in a file only the user can read.
 //!
 //! The key comes from the terminal without being shown, or from stdin; never from the command line, which other users
 //! and the shell's history can see. Editors run this command for the terminal sign-in.
@@ -10,14 +10,15 @@ use provider_llm::{Secret, store_key};
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Store the key of a model provider.
+/// Store the key of a model provider or a web search.
 ///
 /// The key is asked for without showing it, or read from stdin: `followspot login openai < key.txt`. It is kept in
 /// credentials.toml beside your configuration, which only you can read. A key in the environment, such as
 /// OPENAI_API_KEY, wins over a stored one.
 #[derive(Args, Debug)]
 pub struct LoginArgs {
-    /// deepseek, openai, anthropic, openrouter, ollama, or a name under `[providers]` in your configuration
+    /// deepseek, openai, anthropic, openrouter, ollama, or a name under `[providers]` in your configuration;
+    /// of web searches brave, tavily, searxng
     #[arg(value_name = "PROVIDER")]
     provider: Option<String>,
     /// Forget the stored key instead

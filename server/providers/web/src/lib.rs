@@ -30,15 +30,15 @@ use std::time::Duration;
 /// The name of the only way to fetch, for [`WebSettings::fetch_provider`].
 const FETCH_PROVIDER: &str = "http";
 
-/// A variable of the environment; `None` when unset.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// The key of a search: its name, then the environment variable that may hold it; `None` when there is no key.
+pub type Keys = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
 
 /// What the web is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebSettings {
     /// Hosts, addresses and CIDR ranges that may be fetched although they are private.
     pub allow_private: Vec<String>,
-    /// The search of the configuration; `None` looks for one whose key is in the environment.
+    /// The search of the configuration; `None` looks for one that has a key.
     pub search: Option<SearchSettings>,
     /// Name of the search to use, over the configuration.
     pub search_provider: Option<String>,
@@ -66,7 +66,7 @@ impl Default for Limits {
 /// Fetching and searching over HTTP.
 pub struct HttpWeb {
     settings: WebSettings,
-    environment: Environment,
+    keys: Keys,
     limits: Limits,
     allow: Arc<AllowList>,
     guarded: Guarded,
@@ -75,23 +75,19 @@ pub struct HttpWeb {
 
 impl HttpWeb {
     /// The web with the system's name resolution. Costs nothing until it is used.
-    pub fn new(settings: WebSettings, environment: Environment) -> Self {
-        Self::with_resolver(settings, environment, Arc::new(SystemResolver))
+    pub fn new(settings: WebSettings, keys: Keys) -> Self {
+        Self::with_resolver(settings, keys, Arc::new(SystemResolver))
     }
 
     /// The web with another name resolution.
-    pub fn with_resolver(
-        settings: WebSettings,
-        environment: Environment,
-        resolver: Arc<dyn Resolver>,
-    ) -> Self {
+    pub fn with_resolver(settings: WebSettings, keys: Keys, resolver: Arc<dyn Resolver>) -> Self {
         let allow = Arc::new(AllowList::new(&settings.allow_private));
         Self {
             guarded: Guarded::new(resolver, allow.clone()),
             outward: Outward::default(),
             limits: Limits::default(),
             allow,
-            environment,
+            keys,
             settings,
         }
     }
@@ -116,7 +112,7 @@ impl Web for HttpWeb {
     }
 
     async fn search(&self, request: WebSearchRequest) -> Result<WebFound, WebError> {
-        let endpoint = search::choose(&self.settings, &*self.environment)?;
+        let endpoint = search::choose(&self.settings, &*self.keys)?;
         search::run(&self.outward, self.limits.timeout, &endpoint, &request).await
     }
 }

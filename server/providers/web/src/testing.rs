@@ -1,6 +1,6 @@
 //! A loopback HTTP server that answers each path with fixed bytes, and a resolver that changes its mind.
 
-use crate::{Environment, HttpWeb, Limits, Resolver, WebSettings};
+use crate::{HttpWeb, Keys, Limits, Resolver, WebSettings};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -116,8 +116,11 @@ impl Resolver for Turning {
     }
 }
 
-pub(crate) fn environment(variables: &'static [(&'static str, &'static str)]) -> Environment {
-    Arc::new(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+/// Keys in the environment.
+pub(crate) fn environment(variables: &'static [(&'static str, &'static str)]) -> Keys {
+    Arc::new(|_, name| {
+        variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    })
 }
 
 /// A web that may reach these private places.

@@ -86,7 +86,7 @@ pub struct SearchSettings {
     pub kind: SearchKind,
     /// Its address; `None` is the public one, which SearXNG has not.
     pub url: Option<String>,
-    /// Environment variable that holds its key; `None` is the usual one of its kind.
+    /// Environment variable that may hold its key; `None` is the usual one of its kind.
     pub api_key_env: Option<String>,
 }
 
@@ -99,13 +99,13 @@ pub(crate) struct Endpoint {
     key_variable: String,
 }
 
-/// The endpoint that the settings and the environment name. Source: `spec/tools-files-shell.md` §14, "Provider selection".
+/// The endpoint that the settings and the keys name. Source: `spec/tools-files-shell.md` §14, "Provider selection".
 ///
 /// # Errors
 /// `Unavailable`, `Ambiguous`, `ConfiguredMissing`, `ConfiguredUnavailable`.
 pub(crate) fn choose(
     settings: &crate::WebSettings,
-    environment: &dyn Fn(&str) -> Option<String>,
+    keys: &dyn Fn(&str, &str) -> Option<String>,
 ) -> Result<Endpoint, WebError> {
     let of_kind = |kind: SearchKind| {
         let configured = settings.search.clone().filter(|search| search.kind == kind);
@@ -125,11 +125,11 @@ pub(crate) fn choose(
         }
     };
     if let Some(named) = named {
-        return endpoint(&named, environment)
+        return endpoint(&named, keys)
             .map_err(|message| WebError::new(WebErrorKind::ConfiguredUnavailable, message));
     }
     let mut usable: Vec<Endpoint> =
-        SearchKind::ALL.into_iter().filter_map(|kind| endpoint(&of_kind(kind), environment).ok()).collect();
+        SearchKind::ALL.into_iter().filter_map(|kind| endpoint(&of_kind(kind), keys).ok()).collect();
     match (usable.pop(), usable.is_empty()) {
         (Some(only), true) => Ok(only),
         (Some(_), false) => Err(WebError::new(
@@ -144,8 +144,8 @@ pub(crate) fn choose(
 fn unavailable() -> WebError {
     WebError::new(
         WebErrorKind::Unavailable,
-        "no web search is set up. The user can name one under [web.search] in the configuration, or set BRAVE_API_KEY \
-         or TAVILY_API_KEY. Pages whose address is known can be fetched.",
+        "no web search is set up. The user can name one under [web.search] in the configuration, set BRAVE_API_KEY \
+         or TAVILY_API_KEY, or store a key with `followspot login brave` or `followspot login tavily`. Pages whose address is known can be fetched.",
     )
 }
 
@@ -153,7 +153,7 @@ fn unavailable() -> WebError {
 /// What it lacks.
 fn endpoint(
     settings: &SearchSettings,
-    environment: &dyn Fn(&str) -> Option<String>,
+    keys: &dyn Fn(&str, &str) -> Option<String>,
 ) -> Result<Endpoint, String> {
     let SearchSettings { kind, url, api_key_env } = settings;
     let name = kind.id();
@@ -169,10 +169,11 @@ fn endpoint(
         url.set_path(&format!("{path}{}", kind.path()));
     }
     let key_variable = api_key_env.clone().unwrap_or_else(|| kind.key_variable().to_owned());
-    let key = environment(&key_variable).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+    let key = keys(name, &key_variable).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
     if kind.needs_key() && key.is_none() {
         return Err(format!(
-            "the web search {name} has no key; the user sets {key_variable} in the environment"
+            "the web search {name} has no key; the user stores it with `followspot login {name}`, or sets {key_variable} in \
+             the environment"
         ));
     }
     Ok(Endpoint { kind: *kind, url, key, key_variable })
@@ -228,7 +229,7 @@ fn refused(endpoint: &Endpoint, status: StatusCode) -> String {
     let name = endpoint.kind.id();
     let hint = match (endpoint.kind, status.as_u16()) {
         (SearchKind::Searxng, 403) => "; its settings must list json under search.formats".to_owned(),
-        (_, 401 | 403) => format!("; the key in {} is not accepted", endpoint.key_variable),
+        (_, 401 | 403) => format!("; its key, stored or in {}, is not accepted", endpoint.key_variable),
         (_, 429) => "; too many searches, try again later".to_owned(),
         (_, 402 | 432 | 433) => "; the plan of this key is used up".to_owned(),
         (_, 300..=399) => "; the configured url is not where it lives".to_owned(),

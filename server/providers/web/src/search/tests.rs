@@ -82,7 +82,7 @@ async fn what_the_endpoint_refuses_is_explained_without_the_key() {
         ("/search", reply("403 Forbidden", &json, b"")),
     ]);
     let cases = [
-        (SearchKind::Tavily, "/401", "the key in MY_KEY is not accepted"),
+        (SearchKind::Tavily, "/401", "its key, stored or in MY_KEY, is not accepted"),
         (SearchKind::Brave, "/429", "try again later"),
         (SearchKind::Brave, "/302", "not where it lives"),
         (SearchKind::Brave, "/junk", "cannot be read"),
