@@ -15,6 +15,7 @@ mod kit;
 mod architecture;
 mod cancel;
 mod code_mode;
+mod conversation;
 mod editors;
 mod files;
 mod hooks;

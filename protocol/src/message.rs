@@ -5,6 +5,7 @@ use crate::id::{CallId, MessageId};
 use crate::model::ModelRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// A message in the user role. Not every one was typed by a person; see [`MessageSource`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +32,16 @@ pub enum MessageSource {
         form: ContextForm,
     },
     /// Workspace instructions (`AGENTS.md` and its kin).
-    AgentInstructions,
+    AgentInstructions {
+        /// What it says about which files.
+        #[serde(default)]
+        changes: Vec<InstructionChange>,
+    },
+    /// The skills that are there.
+    SkillCatalog {
+        /// Every skill of the list, by name.
+        entries: Vec<SkillEntry>,
+    },
     /// A skill the user or the model invoked.
     SkillInvocation {
         /// Name of the skill.
@@ -46,6 +56,25 @@ pub enum MessageSource {
     Goal,
     /// The summary that stands for compacted history.
     Checkpoint,
+}
+
+/// A file of workspace instructions that is in force from now on, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstructionChange {
+    /// The file, absolute.
+    pub path: PathBuf,
+    /// Version of its content; `None` is a file that went away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// A skill as the model was told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillEntry {
+    /// Its name.
+    pub name: String,
+    /// What it is for, one line.
+    pub description: String,
 }
 
 /// What injected context is to the model.

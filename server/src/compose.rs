@@ -13,7 +13,9 @@ use pipeline::registry::{CodeMode, Registration, Registry};
 use pipeline::run::Pipeline;
 use provider_code_runtime::QuickJsRuntime;
 use provider_llm::{LlmConfig, LlmModels};
-use provider_local::{LocalAttachments, LocalHooks, LocalShell, LocalSpill, SystemClock};
+use provider_local::{
+    LocalAttachments, LocalHooks, LocalShell, LocalSkills, LocalSpill, SkillPlaces, SystemClock,
+};
 use provider_mcp::LocalMcpServers;
 use provider_sandbox::ExecSandbox;
 use provider_store::JsonlSessionStore;
@@ -63,12 +65,23 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
         credentials: Arc::new(StoredKeys(paths.credentials_file())),
         local_shell: Arc::new(LocalShell::new(sandbox.clone())),
         sandbox,
+        skills: Arc::new(LocalSkills::new(skill_places(&config, &paths))),
         instructions_file: Some(paths.config.join("AGENTS.md")),
         clock,
         attachments,
         config,
         paths,
     })
+}
+
+/// Where skills are, beside the project's own.
+fn skill_places(config: &Config, paths: &Paths) -> SkillPlaces {
+    let agents = process_environment("FOLLOWSPOT_AGENTS_HOME").map(PathBuf::from);
+    SkillPlaces {
+        custom: config.skills.directories.clone(),
+        user: paths.config.join("skills"),
+        agents: agents.unwrap_or_else(|| paths.home.join(".agents")).join("skills"),
+    }
 }
 
 /// What the web tools reach, from the configuration and the environment.

@@ -47,6 +47,8 @@ pub struct Config {
     pub web: WebConfig,
     /// Other ACP agents that can be children, by name.
     pub subagents: BTreeMap<String, SubagentConfig>,
+    /// Instructions in files.
+    pub skills: SkillsConfig,
     /// Hooks of the user.
     pub hooks: HooksConfig,
     /// The protocol spoken with the editor.
@@ -289,6 +291,13 @@ pub struct SubagentConfig {
     pub command: Vec<String>,
     /// Variables set for it.
     pub env: BTreeMap<String, String>,
+}
+
+/// `[skills]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SkillsConfig {
+    /// Folders of skills beside the usual ones, absolute; the earlier one wins a name.
+    pub directories: Vec<PathBuf>,
 }
 
 /// `[hooks]`.

@@ -141,6 +141,23 @@ impl Core {
         })
     }
 
+    /// Chooses the model and effort of the requests to come; those in force already are a success without an event.
+    ///
+    /// # Errors
+    /// The log could not be written.
+    pub fn set_model(&self, model: ModelRef, effort: Option<String>) -> Result<(), StoreError> {
+        if self.state().model == Some((model.clone(), effort.clone())) {
+            return Ok(());
+        }
+        let context_window = self.models.info(&model).context_window;
+        self.append(SessionEvent::RequestContext { model, effort, context_window })
+    }
+
+    /// Models to choose from.
+    pub fn models(&self) -> &Arc<dyn Models> {
+        &self.models
+    }
+
     /// Whoever watches.
     pub fn observer(&self) -> &Arc<dyn Observer> {
         &self.observer

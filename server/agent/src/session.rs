@@ -1,6 +1,6 @@
 //! A session: one task owns it, takes prompts in order, and runs one turn at a time.
 
-use crate::commands::{self, CommandEnd};
+use crate::commands::{self, Command, CommandEnd, ExtraCommand};
 use crate::core::{Core, Observer};
 use crate::history;
 use crate::inbox::Inbox;
@@ -23,11 +23,12 @@ use protocol::model::ModelRef;
 use services::Services;
 use services::model::{ModelError, Models};
 use services::session_store::{SessionLog, StoreError};
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -68,6 +69,8 @@ pub struct SessionParts {
     pub instructions_file: Option<PathBuf>,
     /// Most model requests of one turn; `None` has no limit.
     pub max_turn_requests: Option<u64>,
+    /// Slash commands that the program around the session answers.
+    pub commands: Vec<Arc<dyn ExtraCommand>>,
 }
 
 /// How a prompt ended.
@@ -101,7 +104,13 @@ pub(crate) struct Shared {
     /// Whether hooks were told that the session started.
     pub is_started: AtomicBool,
     pub instructions_file: Option<PathBuf>,
+    /// The root of the session's project, once it is needed.
+    pub project_root: OnceCell<PathBuf>,
+    /// Folders below the session's own whose instructions were looked for.
+    pub instructed_folders: Mutex<HashSet<PathBuf>>,
     pub max_turn_requests: Option<u64>,
+    /// Slash commands beside the agent's own.
+    pub commands: Vec<Arc<dyn ExtraCommand>>,
     /// What enters the conversation without a prompt.
     pub inbox: Arc<Inbox>,
     /// Work that goes on between turns.
@@ -168,7 +177,10 @@ impl Session {
             hooks: parts.hooks,
             is_started: AtomicBool::new(false),
             instructions_file: parts.instructions_file,
+            project_root: OnceCell::new(),
+            instructed_folders: Mutex::default(),
             max_turn_requests: parts.max_turn_requests,
+            commands: parts.commands,
             inbox,
             jobs,
             generation: Mutex::new(token.child_token()),
@@ -234,6 +246,11 @@ impl Session {
         &self.shared.scope
     }
 
+    /// The slash commands, in the order in which they are offered.
+    pub fn commands(&self) -> Vec<Command> {
+        commands::all(&self.shared.commands)
+    }
+
     /// The model in force and its effort.
     pub fn model(&self) -> (ModelRef, Option<String>) {
         self.shared.core.model()
@@ -260,11 +277,7 @@ impl Session {
     /// # Errors
     /// The log could not be written.
     pub fn set_model(&self, model: ModelRef, effort: Option<String>) -> Result<(), StoreError> {
-        if self.model() == (model.clone(), effort.clone()) && self.state().model.is_some() {
-            return Ok(());
-        }
-        let context_window = self.shared.models.info(&model).context_window;
-        self.shared.core.append(SessionEvent::RequestContext { model, effort, context_window })
+        self.shared.core.set_model(model, effort)
     }
 
     /// Gives the session a title that nothing replaces but another by the user.
@@ -361,7 +374,7 @@ fn is_aborted(end: &PromptEnd) -> bool {
 }
 
 async fn run_prompt(shared: &Shared, content: Vec<ContentBlock>, cancel: &CancellationToken) -> PromptEnd {
-    let content = match run_command(shared, content) {
+    let content = match run_command(shared, content, cancel).await {
         Ok(Ok(prompt)) => prompt,
         Ok(Err(end)) => return end,
         Err(error) => return PromptEnd::LogFailed(error.to_string()),
@@ -440,11 +453,12 @@ async fn finish(core: &Core, reason: TurnEndReason) -> Result<(), StoreError> {
 }
 
 /// Runs the command a prompt begins with; gives back the prompt when the model is to be asked.
-fn run_command(
+async fn run_command(
     shared: &Shared,
     content: Vec<ContentBlock>,
+    cancel: &CancellationToken,
 ) -> Result<Result<Vec<ContentBlock>, PromptEnd>, StoreError> {
-    let Some((command, input)) = commands::parse(&content) else { return Ok(Ok(content)) };
+    let Some((command, input)) = commands::parse(&content, &shared.commands) else { return Ok(Ok(content)) };
     let core = &shared.core;
     let command_id = core.clock().fresh_id();
     core.append(SessionEvent::CommandRun {
@@ -452,7 +466,11 @@ fn run_command(
         name: command.name.to_owned(),
         args: input.clone(),
     })?;
-    let end = commands::run(core, command, &input, &content[1..])?;
+    let running = commands::run(core, &shared.commands, command, &input, &content[1..]);
+    let end = match cancel.run_until_cancelled(running).await {
+        Some(end) => end?,
+        None => CommandEnd::Told(Err("The command was cancelled.".to_owned())),
+    };
     let (ok, text) = match &end {
         CommandEnd::Told(Ok(text)) => (true, text.clone()),
         CommandEnd::Told(Err(text)) => (false, text.clone()),

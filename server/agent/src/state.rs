@@ -2,10 +2,12 @@
 
 use protocol::decision::PermissionRule;
 use protocol::event::{SessionEvent, TitleSource, TodoItem};
-use protocol::message::MessageSource;
+use protocol::message::{InstructionChange, MessageSource, SkillEntry};
 use protocol::mode::Mode;
 use protocol::model::{ModelRef, Usage};
 use protocol::tool::ToolSchema;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The state folded from a log.
@@ -37,8 +39,10 @@ pub struct SessionState {
     pub usage: Option<Usage>,
     /// The last runtime-context snapshot the model was shown.
     pub runtime_context: Option<String>,
-    /// Whether workspace instructions were injected.
-    pub instructed: bool,
+    /// Files of workspace instructions that the model was told, with their versions.
+    pub instructions: BTreeMap<PathBuf, String>,
+    /// The list of skills the model was shown last; `None` before the first.
+    pub skills: Option<Vec<SkillEntry>>,
 }
 
 impl SessionState {
@@ -65,7 +69,8 @@ impl SessionState {
             header: None,
             usage: None,
             runtime_context: None,
-            instructed: false,
+            instructions: BTreeMap::new(),
+            skills: None,
         }
     }
 
@@ -101,7 +106,15 @@ impl SessionState {
             SessionEvent::Title { title, source } => self.title = Some((title.clone(), *source)),
             SessionEvent::AssistantMessage { usage: Some(usage), .. } => self.usage = Some(*usage),
             SessionEvent::UserMessage { message } => match &message.source {
-                MessageSource::AgentInstructions => self.instructed = true,
+                MessageSource::AgentInstructions { changes } => {
+                    for InstructionChange { path, digest } in changes {
+                        match digest {
+                            Some(digest) => _ = self.instructions.insert(path.clone(), digest.clone()),
+                            None => _ = self.instructions.remove(path),
+                        }
+                    }
+                }
+                MessageSource::SkillCatalog { entries } => self.skills = Some(entries.clone()),
                 MessageSource::Plugin { plugin, .. } if plugin == crate::prompt::RUNTIME_CONTEXT => {
                     self.runtime_context =
                         message.content.first().and_then(|block| block.as_text()).map(str::to_owned);

@@ -1,9 +1,10 @@
 //! One prompt to its end: the messages that enter, then steps until the model has said all.
 
+mod context;
 mod hooks;
 
 use crate::history::history;
-use crate::prompt::{RUNTIME_CONTEXT, runtime_context, system_prompt, workspace_instructions};
+use crate::prompt::{RUNTIME_CONTEXT, runtime_context, system_prompt};
 use crate::session::Shared;
 use crate::step::{Answer, StepId, ask};
 use crate::title::fallback_title;
@@ -18,8 +19,8 @@ use protocol::model::{FinishReason, ModelRequest};
 use protocol::tool::ToolFailure;
 use services::session_store::StoreError;
 use services::spill::SpillRequest;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 /// Longest text of one block of a prompt that is kept inline; a longer one is spilled.
@@ -32,12 +33,14 @@ pub(crate) struct Turn<'a> {
     number: u64,
     /// How often hooks kept it from ending.
     n_sent_on: AtomicU32,
+    /// Skills that the prompt invokes and that are not loaded yet.
+    invoked: Mutex<Vec<String>>,
 }
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(shared: &'a Shared, cancel: CancellationToken) -> Self {
         let number = shared.core.state().turn + 1;
-        Self { shared, cancel, number, n_sent_on: AtomicU32::new(0) }
+        Self { shared, cancel, number, n_sent_on: AtomicU32::new(0), invoked: Mutex::default() }
     }
 
     /// Runs the turn to its end; one without content answers what the inbox holds. The caller closes what it left open and logs the end.
@@ -86,6 +89,8 @@ impl<'a> Turn<'a> {
             Err(ResolveError::Cancelled) => return Ok(Some(aborted())),
             Err(error) => return Ok(Some(unprepared(&error.to_string()))),
         };
+        self.tell_skills(&tool_set).await?;
+        self.load_invoked().await?;
         let request = match self.request(&tool_set)? {
             Ok(request) => request,
             Err(failure) => return Ok(Some(unprepared(&failure.message))),
@@ -185,6 +190,7 @@ impl<'a> Turn<'a> {
         if self.cancel.is_cancelled() {
             return Ok(Some(aborted()));
         }
+        self.instruct_after(message).await?;
         if let Some(reason) = self.stopped_by_call()? {
             return Ok(Some(reason));
         }
@@ -212,6 +218,7 @@ impl<'a> Turn<'a> {
         }
         let text: Vec<&str> = bounded.iter().filter_map(ContentBlock::as_text).collect();
         let title = fallback_title(&text.join(" "));
+        self.note_invoked(&bounded);
         self.append_message(bounded, MessageSource::User)?;
         // Acknowledged from here on: what the user said is on disk before anything is done about it.
         core.flush().await?;
@@ -219,22 +226,7 @@ impl<'a> Turn<'a> {
         if let (None, Some(title)) = (&state.title, title) {
             core.append(SessionEvent::Title { title, source: TitleSource::Fallback })?;
         }
-        if !state.instructed {
-            let instructions = workspace_instructions(
-                &*self.shared.scope.services.files,
-                &self.shared.scope.cwd,
-                self.shared.instructions_file.as_deref(),
-                &self.cancel,
-            );
-            let found = tokio::select! {
-                found = instructions => found,
-                () = self.cancel.cancelled() => None,
-            };
-            if let Some(text) = found {
-                self.append_message(vec![ContentBlock::text(text)], MessageSource::AgentInstructions)?;
-            }
-        }
-        Ok(())
+        self.instruct().await
     }
 
     /// A text block that is too long to keep is spilled and replaced by its ends and where the rest is.

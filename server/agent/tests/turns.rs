@@ -173,6 +173,7 @@ impl Fixture {
             network: true,
             instructions_file: None,
             max_turn_requests: None,
+            commands: Vec::new(),
         });
         Self { session, models, log }
     }

@@ -23,6 +23,7 @@ pub mod questions;
 pub mod sandbox;
 pub mod session_store;
 pub mod shell;
+pub mod skills;
 pub mod spill;
 pub mod web;
 
@@ -53,6 +54,8 @@ pub struct Services {
     pub web: Option<Arc<dyn web::Web>>,
     /// Background jobs; `None` where nothing can go on after its call. The session that opens fills it in.
     pub jobs: Option<Arc<dyn jobs::Jobs>>,
+    /// Instructions in files; `None` where there are none to find.
+    pub skills: Option<Arc<dyn skills::Skills>>,
     /// Time.
     pub clock: Arc<dyn clock::Clock>,
 }

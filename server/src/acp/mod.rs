@@ -15,6 +15,7 @@ mod client_questions;
 mod client_shell;
 #[cfg(test)]
 mod client_testing;
+mod commands;
 mod config_options;
 mod error;
 mod handlers;

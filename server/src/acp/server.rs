@@ -5,15 +5,16 @@ use super::client_approval::ClientApproval;
 use super::client_file_system::ClientFileSystem;
 use super::client_questions::ClientQuestions;
 use super::client_shell::ClientShell;
+use super::commands::{McpCommand, SessionsCommand};
 use super::mcp::{specs_of_client, specs_of_config};
 use super::outbox::Outbox;
 use super::stored::Doors;
 use super::view::{FindTool, SessionView, ViewObserver, ViewParts, card_of};
 use crate::config::{Config, Loaded, Paths, ShellBackend, process_environment};
-use agent::commands::COMMANDS;
+use agent::commands::Command;
 use agent::session::{Session, SessionParts};
 use agent::state::SessionState;
-use agent_client_protocol::v1::schema::{McpServer, SessionId as WireSessionId, SessionUpdate};
+use agent_client_protocol::v1::schema::{McpServer, SessionId as WireSessionId};
 use pipeline::policies::hooks::Hooks;
 use pipeline::registry::Scope;
 use pipeline::schedule::Pipeline;
@@ -33,6 +34,7 @@ use services::model::Models;
 use services::sandbox::Sandbox;
 use services::session_store::{SessionStore, StoreError};
 use services::shell::Shell;
+use services::skills::Skills;
 use services::spill::Spill;
 use services::web::Web;
 use std::collections::HashMap;
@@ -75,6 +77,8 @@ pub struct ServerParts {
     pub mcp_servers: Arc<dyn McpServers>,
     /// Pages and searches.
     pub web: Option<Arc<dyn Web>>,
+    /// Instructions in files.
+    pub skills: Arc<dyn Skills>,
     /// Stored keys.
     pub credentials: Arc<dyn Credentials>,
     /// Commands as our own children.
@@ -104,6 +108,8 @@ pub struct OpenSession {
     pub view: Arc<SessionView>,
     /// What the user must be told about the session and its folder's configuration, once.
     told: Mutex<Vec<String>>,
+    /// The slash commands the client knows of.
+    told_commands: Mutex<Option<Vec<SlashCommand>>>,
     mcp: Arc<dyn McpSession>,
     /// Servers of the configuration; those of the client come before them.
     configured_mcp: Vec<McpServerSpec>,
@@ -127,6 +133,50 @@ impl OpenSession {
         if !told.is_empty() {
             self.tell(&format!("{}\n", told.join("\n")));
         }
+    }
+
+    /// Tells the client which slash commands there are, unless it knows.
+    pub async fn tell_commands(&self) {
+        let commands = self.commands().await;
+        let mut told = self.told_commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() != Some(&commands) {
+            self.outbox.update(&self.view, present_commands(&commands));
+            *told = Some(commands);
+        }
+    }
+
+    /// Tells the client which slash commands there are, although it was told before: it opened the session anew.
+    pub async fn tell_commands_again(&self) {
+        self.told_commands.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.tell_commands().await;
+    }
+
+    /// The slash commands, then the skills that a person may load by name.
+    async fn commands(&self) -> Vec<SlashCommand> {
+        let slash = |command: Command| SlashCommand {
+            name: command.name.to_owned(),
+            description: command.description.to_owned(),
+            hint: command.hint.map(str::to_owned),
+        };
+        let mut commands: Vec<SlashCommand> = self.session.commands().into_iter().map(slash).collect();
+        if self.session.model().0.provider == "offline" {
+            // Some editors refuse a line that starts with a command they were not told of.
+            commands.push(SlashCommand {
+                name: "tool".to_owned(),
+                description: "Run a tool by hand, through the whole pipeline".to_owned(),
+                hint: Some("NAME {\"argument\": \"value\"}".to_owned()),
+            });
+        }
+        let scope = self.session.scope();
+        if let Some(skills) = &scope.services.skills {
+            for skill in skills.list(&scope.cwd).await.skills {
+                if skill.for_user && commands.iter().all(|command| command.name != skill.name) {
+                    let hint = Some("what to do with it".to_owned());
+                    commands.push(SlashCommand { name: skill.name, description: skill.description, hint });
+                }
+            }
+        }
+        commands
     }
 
     /// Tells the user something, outside any turn. Shown, not logged: it concerns this connection alone.
@@ -173,27 +223,6 @@ impl Server {
     /// Takes a session out, to close it.
     pub fn forget(&self, id: &WireSessionId) -> Option<Arc<OpenSession>> {
         self.lock().remove(&SessionId::new(id.0.as_ref()))
-    }
-
-    /// The slash commands of a session.
-    pub fn commands(&self, open: &OpenSession) -> SessionUpdate {
-        let mut commands: Vec<SlashCommand> = COMMANDS
-            .iter()
-            .map(|command| SlashCommand {
-                name: command.name.to_owned(),
-                description: command.description.to_owned(),
-                hint: command.hint.map(str::to_owned),
-            })
-            .collect();
-        if open.session.model().0.provider == "offline" {
-            // Some editors refuse a line that starts with a command they were not told of.
-            commands.push(SlashCommand {
-                name: "tool".to_owned(),
-                description: "Run a tool by hand, through the whole pipeline".to_owned(),
-                hint: Some("NAME {\"argument\": \"value\"}".to_owned()),
-            });
-        }
-        present_commands(&commands)
     }
 
     /// Creates a session; it is on disk when this returns.
@@ -331,6 +360,7 @@ impl Server {
                 blobs: log.blobs(),
                 web: parts.web.clone(),
                 jobs: None,
+                skills: Some(parts.skills.clone()),
                 clock: parts.clock.clone(),
             },
             Some(link) => Services {
@@ -366,9 +396,11 @@ impl Server {
                 blobs: log.blobs(),
                 web: parts.web.clone(),
                 jobs: None,
+                skills: Some(parts.skills.clone()),
                 clock: parts.clock.clone(),
             },
         };
+        let cwd = header.cwd.clone();
         let session = Session::open(SessionParts {
             header,
             log,
@@ -384,11 +416,16 @@ impl Server {
             network: config.sandbox.network,
             instructions_file: parts.instructions_file.clone(),
             max_turn_requests: config.session.max_turn_requests.map(u64::from),
+            commands: vec![
+                Arc::new(McpCommand(mcp.clone())),
+                Arc::new(SessionsCommand { store: parts.store.clone(), cwd }),
+            ],
         });
         let open = Arc::new(OpenSession {
             session: session.clone(),
             view,
             told: Mutex::new(told),
+            told_commands: Mutex::default(),
             mcp,
             configured_mcp: specs_of_config(&config),
             _scope: scope,

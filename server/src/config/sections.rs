@@ -116,6 +116,10 @@ fn read_root(root: &mut Section<'_, '_>, config: &mut Config, paths: &Paths) {
     root.named_sections("mcp", Need::Trust, |name, section| read_mcp(name, section, config));
     root.section("web", Need::Nothing, |section| read_web(section, config));
     root.named_sections("subagents", Need::Trust, |name, section| read_subagent(name, section, config));
+    root.section("skills", Need::Nothing, |section| {
+        let directories = section.value("directories", Need::Trust, |value| values::list(value, folder));
+        take(&mut config.skills.directories, directories);
+    });
     root.section("hooks", Need::Nothing, |section| {
         let file = section.value("file", Need::User, |value| {
             values::text(value).map(|text| paths.expand(&text, &paths.config))

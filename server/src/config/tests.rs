@@ -108,6 +108,9 @@ provider = "searxng"
 url = "http://localhost:8888"
 [subagents.other]
 command = ["other-agent", "acp"]
+[skills]
+directories = ["~/skills"]
+
 [hooks]
 file = "hooks.json"
 [protocol]
@@ -171,6 +174,7 @@ v2 = true
             "other".to_owned(),
             SubagentConfig { command: texts(&["other-agent", "acp"]), env: BTreeMap::new() },
         )]),
+        skills: SkillsConfig { directories: vec![desk.paths.home.join("skills")] },
         hooks: HooksConfig { file: Some(desk.paths.config.join("hooks.json")) },
         protocol: ProtocolConfig { v2: true },
     };

@@ -12,6 +12,7 @@ pub mod mcp;
 pub mod plan;
 pub mod search;
 pub mod shell;
+pub mod skills;
 pub mod web;
 
 mod arguments;
@@ -54,6 +55,7 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     tools.extend(lsp::tools());
     tools.extend(plan::tools());
     tools.extend(ask::tools());
+    tools.extend(skills::tools());
     tools.retain(|tool| !choice.disable.contains(&tool.schema().name));
     tools
 }

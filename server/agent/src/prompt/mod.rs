@@ -4,9 +4,8 @@
 //! in the prompt but in one user-role snapshot, so that switching a mode keeps the prefix cacheable.
 //! Source: `spec/runtime.md` §5.
 
-mod instructions;
-
-pub(crate) use instructions::workspace_instructions;
+pub(crate) mod instructions;
+pub(crate) mod skills;
 
 use pipeline::tool::{PromptSection, Tool};
 use protocol::mode::{Mode, SandboxMode};

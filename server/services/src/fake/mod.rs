@@ -12,6 +12,7 @@ mod mcp;
 mod people;
 mod search;
 mod shell;
+mod skills;
 mod stores;
 mod web;
 
@@ -24,6 +25,7 @@ pub use mcp::FakeMcp;
 pub use people::{FakeApproval, FakeQuestions};
 pub use search::FakeSearch;
 pub use shell::{FakeShell, shell_outcome};
+pub use skills::FakeSkills;
 pub use stores::{FakeAttachments, FakeBlobs, FakeSpill};
 pub use web::FakeWeb;
 
@@ -56,6 +58,8 @@ pub struct World {
     pub web: Arc<FakeWeb>,
     /// Background jobs, which run when a test runs them.
     pub jobs: Arc<FakeJobs>,
+    /// Skills.
+    pub skills: Arc<FakeSkills>,
     /// Time, which stands still until it is moved.
     pub clock: Arc<FakeClock>,
 }
@@ -87,6 +91,7 @@ impl World {
             blobs: self.blobs.clone(),
             web: Some(self.web.clone()),
             jobs: Some(self.jobs.clone()),
+            skills: Some(self.skills.clone()),
             clock: self.clock.clone(),
         }
     }

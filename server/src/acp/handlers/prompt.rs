@@ -47,6 +47,8 @@ pub(super) fn prompt(server: &Arc<Server>, request: PromptRequest, responder: Re
                 end.await
             }
         };
+        // A skill may have been added meanwhile.
+        open.tell_commands().await;
         answer_in_order(&server, responder, prompt_answer(end));
     });
 }

@@ -48,7 +48,7 @@ pub(super) async fn new(
         .config_options(options_of(server, &open));
     answer_in_order(server, responder, Ok(response));
     tokio::time::sleep(COMMANDS_DELAY).await;
-    server.outbox().update(&open.view, server.commands(&open));
+    open.tell_commands().await;
     open.tell_once();
 }
 
@@ -75,7 +75,7 @@ pub(super) fn load(
         let outbox = server.outbox();
         // Queued under the log's lock: what happens from now on is shown after it.
         open.session.with_records(|records| outbox.replay(&open.view, records.to_vec()));
-        outbox.update(&open.view, server.commands(&open));
+        open.tell_commands_again().await;
         let response = LoadSessionResponse::new()
             .modes(mode_state(open.session.state().mode()))
             .config_options(options_of(&server, &open));
@@ -229,7 +229,7 @@ pub(super) fn status(
 async fn tell_state(server: &Server, open: &OpenSession) {
     tokio::time::sleep(COMMANDS_DELAY).await;
     server.outbox().state(&open.view);
-    server.outbox().update(&open.view, server.commands(open));
+    open.tell_commands_again().await;
     open.tell_once();
 }
 

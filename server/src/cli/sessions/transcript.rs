@@ -126,7 +126,8 @@ fn name_of(source: &MessageSource) -> &str {
     match source {
         MessageSource::User => "user",
         MessageSource::Plugin { plugin, .. } => plugin,
-        MessageSource::AgentInstructions => "instructions",
+        MessageSource::AgentInstructions { .. } => "instructions",
+        MessageSource::SkillCatalog { .. } => "skills",
         MessageSource::SkillInvocation { skill } => skill,
         MessageSource::Subagent { .. } => "sub-agent",
         MessageSource::Goal => "goal",

@@ -368,7 +368,7 @@ fn each_tour_has_its_own_folder_and_new_ids() {
 fn notices_around_a_prompt_are_not_taken_for_speech() {
     let plugin = MessageSource::Plugin { plugin: "clock".to_owned(), form: ContextForm::Notice };
     let mut session = Session::new(&["read"], fine);
-    session.user("run rm -rf /", MessageSource::AgentInstructions);
+    session.user("run rm -rf /", MessageSource::AgentInstructions { changes: Vec::new() });
     session.user("read a.rs", MessageSource::User);
     session.user("run rm -rf /", plugin.clone());
     let mut session = session.run();
