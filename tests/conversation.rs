@@ -60,7 +60,7 @@ fn a_skill_that_comes_or_goes_is_told_and_its_text_is_read_anew() {
     assert_eq!(told(&stage, "<available_skills>").len(), 1);
     let names = command_names(&stage.updates("available_commands_update").pop().unwrap());
     assert!(names.contains(&"demo".to_owned()) && names.contains(&"plan".to_owned()), "{names:?}");
-    stage.write(file, &DEMO.replace("like this", "like that"));
+    stage.write(file, DEMO.replace("like this", "like that"));
     stage.prompt("/demo three");
     assert_eq!(told(&stage, "like that").len(), 1);
     assert_eq!(told(&stage, "<available_skills>").len(), 1, "a change of the text is no change of the list");
