@@ -13,12 +13,14 @@
 mod kit;
 
 mod architecture;
+mod bytes;
 mod cancel;
 mod code_mode;
 mod conversation;
 mod editors;
 mod files;
 mod hooks;
+mod images;
 mod jobs;
 mod load;
 mod lsp;
@@ -28,6 +30,7 @@ mod official_clients;
 mod permissions;
 mod prompt;
 mod protocol;
+mod search;
 mod shell;
 mod storage;
 mod web;

@@ -21,9 +21,7 @@ pub fn replace(text: &str, old: &str, new: &str, replace_all: bool) -> Result<St
     match spans.len() {
         0 => return Err(FsError::new(FsErrorKind::EditNotFound, not_found(text, &old))),
         1 => {}
-        n if replace_all => {
-            let _ = n;
-        }
+        _ if replace_all => {}
         n => {
             let lines: Vec<String> =
                 spans.iter().take(20).map(|span| line_of(text, span.0).to_string()).collect();

@@ -32,6 +32,8 @@ const SAVED_NAME: &str = "grep-results.txt";
 /// Said when no place was named.
 const LEFT_OUT: &str =
     "(Ignored, hidden and binary files were left out; name a file or folder in `path` to search them too.)";
+/// The same for a search that names its files, which opens ignored and hidden ones of that name.
+const FOLDERS_LEFT_OUT: &str = "(Ignored and hidden folders and binary files were left out; name a file or folder in `path` to search them too.)";
 
 /// Arguments of `grep`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -41,6 +43,7 @@ pub struct GrepArgs {
     /// File or folder to search. Default: the session's folder, where a relative path starts too.
     path: Option<String>,
     /// One glob for the files to search, for instance `*.ts` or `*.{js,jsx}`. No list and no negation.
+    /// A file it names is searched though it is ignored or hidden.
     include: Option<String>,
 }
 
@@ -226,7 +229,8 @@ fn text(args: &GrepArgs, output: &GrepOutput, where_saved: &str) -> String {
     }
     let mut notes = limits(output.partial, output.unreadable);
     if args.path.is_none() {
-        notes.push(LEFT_OUT.to_owned());
+        let left_out = if args.include.is_some() { FOLDERS_LEFT_OUT } else { LEFT_OUT };
+        notes.push(left_out.to_owned());
     }
     if !notes.is_empty() {
         blocks.push(notes.join("\n"));

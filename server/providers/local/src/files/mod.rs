@@ -103,4 +103,6 @@ impl FileSystem for LocalFileSystem {
 }
 
 #[cfg(test)]
+mod byte_tests;
+#[cfg(test)]
 mod tests;

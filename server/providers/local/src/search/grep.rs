@@ -1,12 +1,12 @@
 //! Lines by regular expression, by ripgrep's rules. Source: `spec/tools-files-shell.md` §7, product decisions "grep".
 
 use super::line::shown;
-use super::pattern::Pattern;
 use super::stop::{Account, Stop};
-use super::{is_version_control, n_threads, unsearchable};
+use super::{n_threads, unsearchable};
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{WalkBuilder, WalkState};
 use services::file_search::{GrepFound, GrepMatch, GrepRequest, SearchError};
 use std::fs::{self, File};
@@ -28,12 +28,11 @@ pub(super) fn grep(request: &GrepRequest, stop: &Stop) -> Result<GrepFound, Sear
             SearchError::InvalidPattern(format!("the regular expression does not parse: {error}"))
         })?;
     let root = request.root.as_path();
-    let include = request.include.as_deref().map(|glob| Pattern::new(glob, root)).transpose()?;
+    let include = request.include.as_deref().map(|glob| include(glob, root)).transpose()?;
     let metadata = fs::metadata(root).map_err(|error| unsearchable(root, &error))?;
     let search = Search {
         request,
         matcher,
-        include,
         stop,
         found: Mutex::default(),
         n_kept_bytes: AtomicUsize::new(0),
@@ -44,7 +43,7 @@ pub(super) fn grep(request: &GrepRequest, stop: &Stop) -> Result<GrepFound, Sear
         search.thread().search(root);
     } else if metadata.is_dir() {
         fs::read_dir(root).map_err(|error| unsearchable(root, &error))?;
-        search.walk(root);
+        search.walk(root, include);
     } else {
         return Err(SearchError::Failed(format!("{} is neither a file nor a folder", root.display())));
     }
@@ -60,11 +59,20 @@ pub(super) fn grep(request: &GrepRequest, stop: &Stop) -> Result<GrepFound, Sear
     Ok(GrepFound { matches: found, n_unreadable: search.n_unreadable.into_inner(), partial: stop.is_spent() })
 }
 
+/// The files to search. As with ripgrep, a file this names is searched though it is ignored or hidden by its own name;
+/// a folder that is ignored stays closed.
+fn include(glob: &str, root: &Path) -> Result<Override, SearchError> {
+    let mut builder = OverrideBuilder::new(root);
+    let added = builder.add(glob).map(|_| ());
+    added
+        .and_then(|()| builder.build())
+        .map_err(|error| SearchError::InvalidPattern(format!("the include pattern does not parse: {error}")))
+}
+
 /// One search, shared by its threads.
 struct Search<'a> {
     request: &'a GrepRequest,
     matcher: RegexMatcher,
-    include: Option<Pattern>,
     stop: &'a Stop,
     found: Mutex<Vec<GrepMatch>>,
     n_kept_bytes: AtomicUsize,
@@ -72,16 +80,16 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn walk(&self, root: &Path) {
+    fn walk(&self, root: &Path, include: Option<Override>) {
         let mut builder = WalkBuilder::new(root);
         builder.follow_links(false).threads(n_threads());
         if self.request.search_ignored {
             builder.standard_filters(false);
         } else {
             builder.add_custom_ignore_filename(".rgignore");
-            if self.wants_hidden() {
-                builder.hidden(false).filter_entry(|entry| !is_version_control(entry.file_name()));
-            }
+        }
+        if let Some(include) = include {
+            builder.overrides(include);
         }
         builder.build_parallel().run(|| {
             let mut thread = self.thread();
@@ -92,10 +100,7 @@ impl Search<'_> {
                 }
                 match entry {
                     Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => {
-                        let path = entry.path();
-                        if self.include.as_ref().is_none_or(|include| include.matches(root, path)) {
-                            thread.search(path);
-                        }
+                        thread.search(entry.path());
                     }
                     Ok(_) => {}
                     Err(_) => {
@@ -105,12 +110,6 @@ impl Search<'_> {
                 WalkState::Continue
             })
         });
-    }
-
-    /// Whether the include glob names hidden files, as in `.env*`: then it would be absurd to skip them.
-    fn wants_hidden(&self) -> bool {
-        let base = self.request.include.as_deref().and_then(|glob| glob.rsplit('/').next());
-        base.is_some_and(|base| base.starts_with('.'))
     }
 
     fn thread(&self) -> Thread<'_> {
