@@ -4,9 +4,11 @@
     python3 benches/run.py [ROW …]      rows: start memory step pipeline stream cancel end grep glob edit
 
 Builds the release binary and, once, the baselines below target/tools. CPU is user + system time of the process and of
-the children it waited for; medians of interleaved runs. No row asserts anything: a time is read by a person.
+the children it waited for; medians of interleaved runs. No row asserts a time: it is read by a person.
+What the searches find is compared with ripgrep's, and a difference ends the run.
 """
 
+import base64
 import hashlib
 import json
 import os
@@ -313,9 +315,9 @@ def end():
 
 
 def tree():
-    """50 000 files in 500 folders; made once."""
+    """50 000 files in 500 folders of a repository, with rules, hidden and binary files, odd names, links in a circle."""
     # Not below this repository: its ignore file would hide the tree from both searchers.
-    folder = Path(tempfile.gettempdir()) / "followspot-bench-tree"
+    folder = Path(tempfile.gettempdir()) / "followspot-bench-tree-2"
     if (folder / "done").exists():
         return folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -327,16 +329,72 @@ def tree():
         for f in range(100):
             lines = (f"fn {chance.choice(words)}_{d}_{i}() {{ {chance.choice(words)}({i}); }}" for i in range(chance.randint(5, 40)))
             (sub / f"file{f}.{chance.choice(['rs', 'py', 'ts', 'md'])}").write_text("\n".join(lines) + "\n")
+    found = "fn write_all_1_1()"
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text(found)
+    (folder / ".gitignore").write_text("/group1/pkg21/\n*.md\n!file1.md\n")
+    (folder / "group2" / ".gitignore").write_text("file1*.rs\n!file11.rs\n")
+    (folder / "group3" / ".ignore").write_text("pkg3/\n")
+    (folder / "group4" / ".hidden.rs").write_text(found)
+    (folder / "group4" / "binary.rs").write_bytes(found.encode() + b"\n\0\n" + found.encode())
+    (folder / "group4" / "up").symlink_to("..")
+    (folder / "group4" / "loop").symlink_to("loop")
+    with open(os.fsencode(folder / "group4") + b"/na\xefve.rs", "w") as file:
+        file.write(found)
     (folder / "done").write_text("")
     return folder
 
 
-def search(name, arguments, ripgrep, bar):
+def ripgrep(folder, *arguments):
+    environment = os.environ | {"RIPGREP_CONFIG_PATH": ""}
+    return subprocess.run([RIPGREP, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment).stdout
+
+
+def compare(name, agent, session, arguments, theirs):
+    """Ends the run unless the whole list, which a long result saves, is ripgrep's."""
+    agent.prompt(session, "/tool " + name + " " + json.dumps(arguments))
+    saved = max(Path(agent.home).rglob(f"*{name}-results.txt"), key=lambda path: path.stat().st_mtime)
+    ours = set()
+    path = None
+    for line in saved.read_text().splitlines()[2 if name == "grep" else 0:]:
+        number = re.match(r"Line (\d+): ", line)
+        if name == "glob":
+            ours.add(line)
+        elif number:
+            ours.add((path, int(number[1])))
+        elif line:
+            path = line
+    if ours != theirs:
+        only_ours, only_theirs = list(ours - theirs), list(theirs - ours)
+        raise SystemExit(f"{name} differs from rg: only ours {len(only_ours)} {only_ours[:3]}; only rg's {len(only_theirs)} {only_theirs[:3]}")
+    print(f"{name}: the same {len(ours)} results as rg")
+
+
+def same_matches(folder, agent, session):
+    found = set()
+    for line in ripgrep(folder, "--json", "--regexp", "fn write_all", ".").splitlines():
+        record = json.loads(line)
+        if record["type"] == "match":
+            path = record["data"]["path"]
+            name = path["text"] if "text" in path else base64.b64decode(path["bytes"]).decode(errors="replace")
+            found.add((name.removeprefix("./"), record["data"]["line_number"]))
+    compare("grep", agent, session, {"pattern": "fn write_all"}, found)
+
+
+def same_files(folder, agent, session):
+    hidden = [f"--glob=!**/.git{below}" for below in ("", "/**")]
+    listed = ripgrep(folder, "--files", "--null", "--no-ignore", "--hidden", "--glob=*", *hidden)
+    names = {name.decode(errors="replace").removeprefix("./") for name in listed.split(b"\0") if name}
+    compare("glob", agent, session, {"pattern": "*"}, names)
+
+
+def search(name, arguments, theirs_arguments, bar, check):
     folder = tree()
     ours, theirs = [], []
     agent = Agent([AGENT, "acp"])
     agent.initialize()
     session = agent.session(folder)
+    check(folder, agent, session)
     for round_ in range(8):
         times = {}
 
@@ -350,7 +408,7 @@ def search(name, arguments, ripgrep, bar):
         agent.prompt(session, line, seen)
         before = time.monotonic()
         subprocess.run(
-            [RIPGREP, *[part.replace("ROUND", str(round_)) for part in ripgrep]],
+            [RIPGREP, *[part.replace("ROUND", str(round_)) for part in theirs_arguments]],
             cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"RIPGREP_CONFIG_PATH": ""},
         )
         if round_:
@@ -371,12 +429,12 @@ def pipeline():
 
 
 def grep():
-    search("grep", {"pattern": "fn write_all_ROUND\\d*_7\\("}, ["--json", "--regexp", "fn write_all_ROUND\\d*_7\\(", "."], "1.15 ×")
+    search("grep", {"pattern": "fn write_all_ROUND\\d*_7\\("}, ["--json", "--regexp", "fn write_all_ROUND\\d*_7\\(", "."], "1.15 ×", same_matches)
 
 
 def glob():
     # All files each round; the `?`s make the patterns differ.
-    search("glob", {"pattern": "file*MARKS"}, ["--files", "--no-ignore", "--hidden", "--sortr", "modified"], "1 ×")
+    search("glob", {"pattern": "file*MARKS"}, ["--files", "--no-ignore", "--hidden", "--sortr", "modified"], "1 ×", same_files)
 
 
 def edit():
