@@ -199,6 +199,32 @@ pub enum SessionEvent {
         #[serde(default)]
         omitted_bytes: u64,
     },
+    /// Who this child is. First event of a child's own part of its log. Ignorable.
+    #[serde(rename = "subagent/descriptor", rename_all = "camelCase")]
+    SubagentDescriptor {
+        /// Whether it can be given further messages.
+        continuable: bool,
+        /// What it is, for people.
+        label: String,
+        /// Tools it may use, when it may not use all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allow: Option<Vec<String>>,
+        /// Tools it may not use.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deny: Option<Vec<String>>,
+    },
+    /// A child that works beside its parent has settled; shown in the card of the call that started it. Ignorable.
+    #[serde(rename = "subagent/settled", rename_all = "camelCase")]
+    SubagentSettled {
+        /// The call that started it.
+        call_id: CallId,
+        /// The child.
+        session: SessionId,
+        /// How it ended, one word.
+        status: String,
+        /// The end of what it said last, bounded.
+        text: String,
+    },
     /// The system prompt or the tool list changed.
     #[serde(rename = "request/header")]
     RequestHeader {
@@ -220,6 +246,30 @@ pub enum SessionEvent {
         /// Its context window in tokens, when known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context_window: Option<u64>,
+    },
+    /// Earlier history is left out of the requests to come; a summary stands for it. What the user saw stays.
+    #[serde(rename = "compaction/summary", rename_all = "camelCase")]
+    Compaction {
+        /// The summary, from [`MessageSource::Checkpoint`](crate::message::MessageSource::Checkpoint).
+        message: UserMessage,
+        /// First message that is still sent as it was; `None` keeps nothing that was logged before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first_kept: Option<MessageId>,
+        /// Why.
+        reason: CompactionReason,
+        /// Tokens of the context before, roughly.
+        tokens_before: u64,
+        /// Tokens of the context after, roughly.
+        tokens_after: u64,
+    },
+    /// Long tool results before a message are sent shortened from now on.
+    #[serde(rename = "compaction/prune", rename_all = "camelCase")]
+    CompactionPrune {
+        /// First message whose results are left alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<MessageId>,
+        /// Tokens of the context after, roughly.
+        tokens_after: u64,
     },
     /// The whole todo list.
     #[serde(rename = "todo/write")]
@@ -361,6 +411,8 @@ impl SessionEvent {
                 | Self::Notice { .. }
                 | Self::PermissionRule { .. }
                 | Self::JobSettled { .. }
+                | Self::SubagentDescriptor { .. }
+                | Self::SubagentSettled { .. }
                 | Self::HookInvoked { .. }
                 | Self::HookResult { .. }
         )
@@ -409,6 +461,18 @@ pub enum AbortCause {
     Hook,
     /// The session or the process went away.
     Disposed,
+}
+
+/// Why history was compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompactionReason {
+    /// The context came close to the model's window.
+    Threshold,
+    /// The provider refused the request as too long.
+    Overflow,
+    /// The user asked for it.
+    Command,
 }
 
 /// Why a request header is written.

@@ -2,6 +2,7 @@
 
 use crate::id::{CallId, MessageId, TerminalId};
 use crate::tool::DurableResult;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// Something to show now.
@@ -29,6 +30,29 @@ pub enum LiveUpdate {
     /// The body of a call ended; its logged result follows in model order and may differ if a policy changes it.
     CallSettled {
         /// The call.
+        call_id: CallId,
+        /// What it ended with.
+        result: DurableResult,
+    },
+    /// How far the child of a call is; replaces what was shown before.
+    ChildProgress {
+        /// The call that delegated.
+        call_id: CallId,
+        /// A few lines of Markdown, bounded.
+        text: String,
+    },
+    /// A call of a child asks the person, and so becomes a card of its own.
+    ChildCallAsked {
+        /// The child's call.
+        call_id: CallId,
+        /// Name of the tool.
+        name: String,
+        /// Its arguments, parsed.
+        arguments: Value,
+    },
+    /// Such a call ended.
+    ChildCallEnded {
+        /// The child's call.
         call_id: CallId,
         /// What it ended with.
         result: DurableResult,

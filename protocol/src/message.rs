@@ -52,6 +52,11 @@ pub enum MessageSource {
         /// Identity of the child's session.
         session: String,
     },
+    /// The agent that delegated, to this child of it.
+    Coordinator {
+        /// The session of the agent that wrote it.
+        session: String,
+    },
     /// The goal that drives the session.
     Goal,
     /// The summary that stands for compacted history.

@@ -35,6 +35,8 @@ pub struct Core {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
     models: Arc<dyn Models>,
+    /// The session this one is a child of.
+    parent: Option<Arc<dyn SessionHost>>,
     inner: Mutex<Inner>,
 }
 
@@ -55,6 +57,7 @@ impl Core {
         models: Arc<dyn Models>,
         mut state: SessionState,
         mut records: Vec<Record>,
+        parent: Option<Arc<dyn SessionHost>>,
     ) -> Self {
         for record in &records {
             state.apply(&record.event);
@@ -67,6 +70,7 @@ impl Core {
             clock,
             observer,
             models,
+            parent,
             inner: Mutex::new(Inner { records, next_seq, state, turn: None }),
         }
     }
@@ -113,6 +117,14 @@ impl Core {
     /// The folded state.
     pub fn state(&self) -> SessionState {
         self.lock().state.clone()
+    }
+
+    /// The mode now: a child's is always that of its parent, so it never has more authority.
+    pub fn mode_in_force(&self) -> Mode {
+        match &self.parent {
+            Some(parent) => parent.mode(),
+            None => self.lock().state.mode(),
+        }
     }
 
     /// Reads the records without copying them.
@@ -224,6 +236,10 @@ fn log_failure(error: StoreError) -> ToolFailure {
 #[async_trait]
 impl SessionHost for Core {
     fn append(&self, event: SessionEvent) -> Result<(), ToolFailure> {
+        // What the person allows for good, they allow in the session they know.
+        if let (Some(parent), SessionEvent::PermissionRule { .. }) = (&self.parent, &event) {
+            return parent.append(event);
+        }
         Core::append(self, event).map_err(log_failure)
     }
 
@@ -236,7 +252,7 @@ impl SessionHost for Core {
     }
 
     fn mode(&self) -> Mode {
-        self.lock().state.mode()
+        self.mode_in_force()
     }
 
     fn takes_images(&self) -> bool {
@@ -244,10 +260,16 @@ impl SessionHost for Core {
     }
 
     fn rules(&self) -> Vec<PermissionRule> {
-        self.lock().state.rules.clone()
+        match &self.parent {
+            Some(parent) => parent.rules(),
+            None => self.lock().state.rules.clone(),
+        }
     }
 
     fn stop_turn(&self) {
         self.cancel_turn();
+        if let Some(parent) = &self.parent {
+            parent.stop_turn();
+        }
     }
 }

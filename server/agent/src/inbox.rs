@@ -60,9 +60,14 @@ impl Inbox {
         self.lock().iter_mut().for_each(|message| message.wakes = false);
     }
 
+    /// Whether something is there that opens a turn.
+    pub(crate) fn wakes(&self) -> bool {
+        self.lock().iter().any(|message| message.wakes)
+    }
+
     /// Waits until something is there that opens a turn.
     pub(crate) async fn wanted(&self) {
-        while !self.lock().iter().any(|message| message.wakes) {
+        while !self.wakes() {
             self.filled.notified().await;
         }
     }

@@ -6,6 +6,7 @@
 //! * [`turn`], [`step`]: one prompt to its end; one model request and its calls.
 //! * [`jobs`]: work that goes on between turns. * [`inbox`]: what enters without a prompt.
 //! * [`fork`]: the part of a log that another session begins with.
+//! * [`subagents`]: agents that agents start.
 //! * [`commands`]: slash commands. * [`title`]: the title made from the first prompt.
 
 #![deny(missing_docs)]
@@ -20,5 +21,6 @@ pub mod prompt;
 pub mod session;
 pub mod state;
 mod step;
+pub mod subagents;
 mod title;
 mod turn;

@@ -10,6 +10,7 @@ use crate::turn::Turn;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pipeline::context::SessionScope;
+use pipeline::host::SessionHost;
 use pipeline::policies::hooks::Hooks;
 use pipeline::registry::ScopeKey;
 use pipeline::schedule::Pipeline;
@@ -18,6 +19,7 @@ use protocol::content::ContentBlock;
 use protocol::event::{AbortCause, Record, SessionEvent, SessionHeader, TitleSource, TurnEndReason};
 use protocol::id::MessageId;
 use protocol::live::LiveUpdate;
+use protocol::message::MessageSource;
 use protocol::mode::Mode;
 use protocol::model::ModelRef;
 use services::Services;
@@ -26,9 +28,9 @@ use services::session_store::{SessionLog, StoreError};
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::sync::{OnceCell, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -71,6 +73,8 @@ pub struct SessionParts {
     pub max_turn_requests: Option<u64>,
     /// Slash commands that the program around the session answers.
     pub commands: Vec<Arc<dyn ExtraCommand>>,
+    /// The session this one is a child of: its authority is the child's.
+    pub parent: Option<Arc<dyn SessionHost>>,
 }
 
 /// How a prompt ended.
@@ -111,6 +115,12 @@ pub(crate) struct Shared {
     pub max_turn_requests: Option<u64>,
     /// Slash commands beside the agent's own.
     pub commands: Vec<Arc<dyn ExtraCommand>>,
+    /// Prompts that wait or run, and turns that opened by themselves.
+    n_working: watch::Sender<usize>,
+    /// Whether the inbox may still open a turn.
+    may_wake: AtomicBool,
+    /// Whether the parent ended the turn that runs.
+    interrupted: AtomicBool,
     /// What enters the conversation without a prompt.
     pub inbox: Arc<Inbox>,
     /// Work that goes on between turns.
@@ -126,8 +136,12 @@ pub type PromptContent = BoxFuture<'static, Result<Vec<ContentBlock>, String>>;
 
 struct QueuedPrompt {
     content: PromptContent,
+    /// Only what a person says can be a command.
+    source: MessageSource,
     cancel: CancellationToken,
     reply: oneshot::Sender<PromptEnd>,
+    /// Dropped when it has ended.
+    work: Work,
 }
 
 /// A session's handle.
@@ -151,6 +165,7 @@ impl Session {
             parts.models.clone(),
             SessionState::new(preset, plan),
             parts.records,
+            parts.parent,
         ));
         let inbox = Arc::<Inbox>::default();
         let jobs = core.with_records(|records| SessionJobs::new(core.clone(), inbox.clone(), records));
@@ -181,6 +196,9 @@ impl Session {
             instructed_folders: Mutex::default(),
             max_turn_requests: parts.max_turn_requests,
             commands: parts.commands,
+            n_working: watch::channel(0).0,
+            may_wake: AtomicBool::new(true),
+            interrupted: AtomicBool::new(false),
             inbox,
             jobs,
             generation: Mutex::new(token.child_token()),
@@ -191,17 +209,38 @@ impl Session {
         Arc::new(Self { shared, prompts, token, task: Mutex::new(Some(task)) })
     }
 
-    /// Queues a prompt; it is taken in the order of these calls. The future waits for its end.
+    /// Queues a prompt of the person; it is taken in the order of these calls. The future waits for its end.
     ///
     /// `withdrawn` ends this prompt alone, running or waiting.
     pub fn prompt(
         &self,
         content: PromptContent,
         withdrawn: CancellationToken,
-    ) -> impl Future<Output = PromptEnd> + Send + 'static {
+    ) -> impl Future<Output = PromptEnd> + Send + use<> {
+        self.queue(content, MessageSource::User, withdrawn)
+    }
+
+    /// Queues what another agent says, as [`Session::prompt`] does.
+    pub(crate) fn deliver(
+        &self,
+        content: Vec<ContentBlock>,
+        source: MessageSource,
+        withdrawn: CancellationToken,
+    ) -> impl Future<Output = PromptEnd> + Send + use<> {
+        self.queue(Box::pin(std::future::ready(Ok(content))), source, withdrawn)
+    }
+
+    fn queue(
+        &self,
+        content: PromptContent,
+        source: MessageSource,
+        withdrawn: CancellationToken,
+    ) -> impl Future<Output = PromptEnd> + Send + use<> {
         let cancel = self.shared.cancel_with_turns();
         let (reply, end) = oneshot::channel();
-        let queued = self.prompts.try_send(QueuedPrompt { content, cancel: cancel.clone(), reply });
+        let work = self.shared.work();
+        let queued =
+            self.prompts.try_send(QueuedPrompt { content, source, cancel: cancel.clone(), reply, work });
         async move {
             match queued {
                 Ok(()) => {}
@@ -218,6 +257,54 @@ impl Session {
             };
             ended.unwrap_or(PromptEnd::Closed)
         }
+    }
+
+    /// Whether nothing runs, nothing waits, and nothing is about to wake it.
+    pub(crate) fn is_quiescent(&self) -> bool {
+        *self.shared.n_working.borrow() == 0 && !self.shared.will_wake()
+    }
+
+    /// Waits until that is so.
+    pub(crate) async fn quiescent(&self) {
+        let mut n_working = self.shared.n_working.subscribe();
+        while !self.is_quiescent() {
+            // The sender lives as long as this session.
+            let _ = n_working.changed().await;
+        }
+    }
+
+    /// Ends the turn that runs, on behalf of the parent. What waits for a next turn goes on waiting.
+    pub(crate) fn interrupt(&self) {
+        self.shared.interrupted.store(true, Ordering::Relaxed);
+        self.shared.core.cancel_turn();
+    }
+
+    /// How the last turn ended.
+    pub(crate) fn last_end(&self) -> TurnEndReason {
+        self.with_records(|records| {
+            let last = records.iter().rev().find_map(|record| match &record.event {
+                SessionEvent::TurnEnd { reason, .. } => Some(reason.clone()),
+                _ => None,
+            });
+            last.unwrap_or(TurnEndReason::Interrupted)
+        })
+    }
+
+    /// Logs and shows an event.
+    ///
+    /// # Errors
+    /// The log could not be written.
+    pub(crate) fn append(&self, event: SessionEvent) -> Result<(), StoreError> {
+        self.shared.core.append(event)
+    }
+
+    /// What calls of a child reach of this session.
+    pub(crate) fn host(&self) -> Arc<dyn SessionHost> {
+        self.shared.core.clone()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// What enters the conversation without a prompt; what wakes opens a turn of its own.
@@ -315,7 +402,26 @@ impl Session {
     }
 }
 
+/// Counts as work of the session until it is dropped.
+struct Work(Arc<Shared>);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.n_working.send_modify(|n_working| *n_working -= 1);
+    }
+}
+
 impl Shared {
+    fn work(self: &Arc<Self>) -> Work {
+        self.n_working.send_modify(|n_working| *n_working += 1);
+        Work(self.clone())
+    }
+
+    /// Whether the inbox is about to open a turn.
+    fn will_wake(&self) -> bool {
+        self.may_wake.load(Ordering::Relaxed) && self.inbox.wakes()
+    }
+
     /// A token that the next cancel of the session cancels.
     fn cancel_with_turns(&self) -> CancellationToken {
         self.generation.lock().unwrap_or_else(PoisonError::into_inner).child_token()
@@ -335,6 +441,7 @@ enum SessionCommand {
 async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, token: CancellationToken) {
     let mut n_wakes = 0;
     loop {
+        shared.may_wake.store(n_wakes < MAX_WAKES, Ordering::Relaxed);
         let command = tokio::select! {
             biased;
             () = token.cancelled() => break,
@@ -345,6 +452,7 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, tok
             None => break,
             Some(SessionCommand::Wake) => {
                 n_wakes += 1;
+                let _work = shared.work();
                 is_aborted(&run_turn(&shared, None, &shared.cancel_with_turns()).await)
             }
             Some(SessionCommand::Prompt(prompt)) => {
@@ -353,13 +461,14 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, tok
                     PromptEnd::CancelledInQueue
                 } else {
                     match prompt.content.await {
-                        Ok(content) => run_prompt(&shared, content, &prompt.cancel).await,
+                        Ok(content) => run_prompt(&shared, content, prompt.source, &prompt.cancel).await,
                         Err(reason) => PromptEnd::Refused(reason),
                     }
                 };
                 let aborted = is_aborted(&end);
                 // Whoever asked may be gone; the turn is in the log all the same.
                 let _ = prompt.reply.send(end);
+                drop(prompt.work);
                 aborted
             }
         };
@@ -373,19 +482,26 @@ fn is_aborted(end: &PromptEnd) -> bool {
     matches!(end, PromptEnd::Turn(TurnEndReason::Aborted { .. }) | PromptEnd::CancelledInQueue)
 }
 
-async fn run_prompt(shared: &Shared, content: Vec<ContentBlock>, cancel: &CancellationToken) -> PromptEnd {
-    let content = match run_command(shared, content, cancel).await {
-        Ok(Ok(prompt)) => prompt,
-        Ok(Err(end)) => return end,
-        Err(error) => return PromptEnd::LogFailed(error.to_string()),
-    };
-    run_turn(shared, Some(content), cancel).await
+async fn run_prompt(
+    shared: &Shared,
+    content: Vec<ContentBlock>,
+    source: MessageSource,
+    cancel: &CancellationToken,
+) -> PromptEnd {
+    if source != MessageSource::User {
+        return run_turn(shared, Some((content, source)), cancel).await;
+    }
+    match run_command(shared, content, cancel).await {
+        Ok(Ok(prompt)) => run_turn(shared, Some((prompt, source)), cancel).await,
+        Ok(Err(end)) => end,
+        Err(error) => PromptEnd::LogFailed(error.to_string()),
+    }
 }
 
 /// One turn to its logged end; one without content answers what the inbox holds.
 async fn run_turn(
     shared: &Shared,
-    content: Option<Vec<ContentBlock>>,
+    content: Option<(Vec<ContentBlock>, MessageSource)>,
     cancel: &CancellationToken,
 ) -> PromptEnd {
     let is_wake = content.is_none();
@@ -411,6 +527,13 @@ async fn run_turn(
     let reason = match reason {
         TurnEndReason::Completed if turn_token.is_cancelled() => {
             TurnEndReason::Aborted { cause: AbortCause::User }
+        }
+        other => other,
+    };
+    let was_interrupted = shared.interrupted.swap(false, Ordering::Relaxed);
+    let reason = match reason {
+        TurnEndReason::Aborted { cause: AbortCause::User } if was_interrupted => {
+            TurnEndReason::Aborted { cause: AbortCause::Parent }
         }
         other => other,
     };

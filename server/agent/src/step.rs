@@ -117,6 +117,8 @@ struct Draft {
     model: ModelRef,
     blocks: Vec<AssistantBlock>,
     calls: Vec<RequestedCall>,
+    /// How many of `blocks` stand before each call: providers want an answer back in the order in which they gave it.
+    call_places: Vec<usize>,
     usage: Option<Usage>,
     n_bytes: usize,
     last_partial: Duration,
@@ -132,6 +134,7 @@ impl Draft {
             model: model.clone(),
             blocks: Vec::new(),
             calls: Vec::new(),
+            call_places: Vec::new(),
             usage: None,
             n_bytes: 0,
             last_partial: core.clock().monotonic(),
@@ -188,7 +191,7 @@ impl Draft {
                 self.n_bytes += delta.len();
                 core.observer()
                     .live(LiveUpdate::Text { message_id: self.message_id.clone(), delta: delta.clone() });
-                match self.blocks.last_mut() {
+                match self.open_block() {
                     Some(AssistantBlock::Text { text }) => text.push_str(&delta),
                     _ => self.blocks.push(AssistantBlock::Text { text: delta }),
                 }
@@ -199,7 +202,7 @@ impl Draft {
                     message_id: self.message_id.clone(),
                     delta: delta.clone(),
                 });
-                match self.blocks.last_mut() {
+                match self.open_block() {
                     Some(AssistantBlock::Reasoning { text, replay: None }) => text.push_str(&delta),
                     _ => self.blocks.push(AssistantBlock::Reasoning { text: delta, replay: None }),
                 }
@@ -208,6 +211,7 @@ impl Draft {
             ModelChunk::ToolCall { index, id, name, arguments } => {
                 self.n_bytes += arguments.len();
                 while self.calls.len() <= index.min(255) {
+                    self.call_places.push(self.blocks.len());
                     self.calls.push(RequestedCall {
                         id: CallId::new(format!("call_{}", core.clock().fresh_id())),
                         provider_id: String::new(),
@@ -227,8 +231,14 @@ impl Draft {
         }
     }
 
+    /// The block that goes on: the last one, unless a call came after it.
+    fn open_block(&mut self) -> Option<&mut AssistantBlock> {
+        let is_open = self.call_places.last().is_none_or(|place| *place < self.blocks.len());
+        self.blocks.last_mut().filter(|_| is_open)
+    }
+
     fn end_reasoning(&mut self, value: Value) {
-        match self.blocks.last_mut() {
+        match self.open_block() {
             Some(AssistantBlock::Reasoning { replay: replay @ None, .. }) => *replay = Some(value),
             _ => self.blocks.push(AssistantBlock::Reasoning { text: String::new(), replay: Some(value) }),
         }
@@ -263,14 +273,19 @@ impl Draft {
     fn message(&self, with_calls: bool) -> AssistantMessage {
         let mut blocks = self.blocks.clone();
         if with_calls {
-            blocks.extend(self.calls.iter().cloned().map(AssistantBlock::ToolCall));
+            // From the last on, so that the places of those before stay right. A call without a name cannot be told
+            // apart from a broken stream.
+            for (call, place) in self.calls.iter().zip(&self.call_places).rev() {
+                if !call.name.is_empty() {
+                    blocks.insert(*place, AssistantBlock::ToolCall(call.clone()));
+                }
+            }
         }
         AssistantMessage { id: self.message_id.clone(), blocks, model: self.model.clone() }
     }
 
-    fn finish(mut self, core: &Core, finish: FinishReason) -> Answer {
-        // A call without a name cannot be told apart from a broken stream; a cut answer's calls may lack their ends.
-        self.calls.retain(|call| !call.name.is_empty());
+    fn finish(self, core: &Core, finish: FinishReason) -> Answer {
+        // A cut answer's calls may lack their ends.
         let with_calls = finish != FinishReason::MaxTokens && finish != FinishReason::Refusal;
         let message = self.message(with_calls);
         match self.log(core, message.clone(), false) {

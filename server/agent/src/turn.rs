@@ -15,6 +15,7 @@ use protocol::content::ContentBlock;
 use protocol::event::{AbortCause, HeaderReason, SessionEvent, TitleSource, TurnEndReason};
 use protocol::id::MessageId;
 use protocol::message::{AssistantMessage, ContextForm, MessageSource, UserMessage};
+use protocol::mode::Mode;
 use protocol::model::{FinishReason, ModelRequest};
 use protocol::tool::ToolFailure;
 use services::session_store::StoreError;
@@ -47,16 +48,19 @@ impl<'a> Turn<'a> {
     ///
     /// # Errors
     /// The log could not be written.
-    pub(crate) async fn run(&self, content: Option<Vec<ContentBlock>>) -> Result<TurnEndReason, StoreError> {
+    pub(crate) async fn run(
+        &self,
+        content: Option<(Vec<ContentBlock>, MessageSource)>,
+    ) -> Result<TurnEndReason, StoreError> {
         let core = &self.shared.core;
         core.append(SessionEvent::TurnStart { turn: self.number })?;
         self.log_mode()?;
-        if let Some(content) = content {
+        if let Some((content, source)) = content {
             let contexts = match self.ask_at_prompt(&content).await? {
                 Ok(contexts) => contexts,
                 Err(reason) => return Ok(reason),
             };
-            self.enter(content).await?;
+            self.enter(content, source).await?;
             self.add_contexts(&contexts)?;
         }
         let mut step = 0;
@@ -210,7 +214,7 @@ impl<'a> Turn<'a> {
     }
 
     /// What enters with the prompt: the prompt, the title it suggests, workspace instructions, the runtime context.
-    async fn enter(&self, content: Vec<ContentBlock>) -> Result<(), StoreError> {
+    async fn enter(&self, content: Vec<ContentBlock>, source: MessageSource) -> Result<(), StoreError> {
         let core = &self.shared.core;
         let mut bounded = Vec::with_capacity(content.len());
         for block in content {
@@ -218,8 +222,10 @@ impl<'a> Turn<'a> {
         }
         let text: Vec<&str> = bounded.iter().filter_map(ContentBlock::as_text).collect();
         let title = fallback_title(&text.join(" "));
-        self.note_invoked(&bounded);
-        self.append_message(bounded, MessageSource::User)?;
+        if source == MessageSource::User {
+            self.note_invoked(&bounded);
+        }
+        self.append_message(bounded, source)?;
         // Acknowledged from here on: what the user said is on disk before anything is done about it.
         core.flush().await?;
         let state = core.state();
@@ -277,12 +283,23 @@ impl<'a> Turn<'a> {
             Err(failure) => return Ok(Err(failure)),
         };
         let state = core.state();
-        let context = runtime_context(state.mode(), shared.scope.network, &core.clock().local_date());
+        let context = runtime_context(
+            core.mode_in_force(),
+            shared.scope.network,
+            &core.clock().local_date(),
+            shared.scope.delegation_depth > 0,
+        );
         if state.runtime_context.as_deref() != Some(context.as_str()) {
             self.inject(RUNTIME_CONTEXT, ContextForm::Snapshot, &context)?;
         }
         let programs = program_sections(registry, shared.tools, Some(tool_set));
-        let system = system_prompt(&tools, programs, &shared.scope.cwd, &shared.scope.roots, state.plan);
+        let system = system_prompt(
+            &tools,
+            programs,
+            &shared.scope.cwd,
+            &shared.scope.roots,
+            core.mode_in_force() == Mode::Plan,
+        );
         let header = (system, schemas);
         let resumed = shared.resumed.swap(false, Ordering::Relaxed);
         if state.header.as_deref() != Some(&header) {

@@ -174,6 +174,7 @@ impl Fixture {
             instructions_file: None,
             max_turn_requests: None,
             commands: Vec::new(),
+            parent: None,
         });
         Self { session, models, log }
     }

@@ -25,6 +25,7 @@ pub mod session_store;
 pub mod shell;
 pub mod skills;
 pub mod spill;
+pub mod subagents;
 pub mod web;
 
 use std::sync::Arc;
@@ -56,6 +57,10 @@ pub struct Services {
     pub jobs: Option<Arc<dyn jobs::Jobs>>,
     /// Instructions in files; `None` where there are none to find.
     pub skills: Option<Arc<dyn skills::Skills>>,
+    /// Agents that this session's agent starts; `None` where it cannot.
+    pub subagents: Option<Arc<dyn subagents::Subagents>>,
+    /// Past sessions; `None` where they cannot be looked at.
+    pub sessions: Option<Arc<dyn session_store::SessionStore>>,
     /// Time.
     pub clock: Arc<dyn clock::Clock>,
 }

@@ -97,7 +97,7 @@ fn plan_policy() -> PromptSection {
 }
 
 /// The snapshot of dynamic facts: what may be written, who is asked, how to ask for more.
-pub(crate) fn runtime_context(mode: Mode, network: bool, date: &str) -> String {
+pub(crate) fn runtime_context(mode: Mode, network: bool, date: &str, is_child: bool) -> String {
     let sandbox = match mode.sandbox() {
         SandboxMode::ReadOnly => "read-only: commands and file tools cannot write anywhere",
         SandboxMode::WorkspaceWrite => {
@@ -124,6 +124,13 @@ pub(crate) fn runtime_context(mode: Mode, network: bool, date: &str) -> String {
             "\nIf bash, write or edit was refused by the sandbox and the work needs it, repeat that exact call once with \
              `sandbox_permissions` (\"workspace-write\" or \"danger-full-access\", wider than the present sandbox) and \
              `justification` (one sentence for the user); the user is asked.",
+        );
+    }
+    if is_child {
+        text.push_str(
+            "\nDelegation: you work for another agent. Your permissions are its own and cannot be widened by you; do not repeat \
+             what was denied, and say in your answer what you could not do. You cannot ask the user. Your last message is your \
+             result: make it complete, since the other agent sees nothing else of your work.",
         );
     }
     text

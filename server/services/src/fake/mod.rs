@@ -11,9 +11,11 @@ mod language_servers;
 mod mcp;
 mod people;
 mod search;
+mod sessions;
 mod shell;
 mod skills;
 mod stores;
+mod subagents;
 mod web;
 
 pub use clock::FakeClock;
@@ -24,9 +26,11 @@ pub use language_servers::FakeLanguageServers;
 pub use mcp::FakeMcp;
 pub use people::{FakeApproval, FakeQuestions};
 pub use search::FakeSearch;
+pub use sessions::FakeSessions;
 pub use shell::{FakeShell, shell_outcome};
 pub use skills::FakeSkills;
 pub use stores::{FakeAttachments, FakeBlobs, FakeSpill};
+pub use subagents::FakeSubagents;
 pub use web::FakeWeb;
 
 use crate::Services;
@@ -60,6 +64,10 @@ pub struct World {
     pub jobs: Arc<FakeJobs>,
     /// Skills.
     pub skills: Arc<FakeSkills>,
+    /// Children, which answer what a test scripts.
+    pub subagents: Arc<FakeSubagents>,
+    /// Past sessions.
+    pub sessions: Arc<FakeSessions>,
     /// Time, which stands still until it is moved.
     pub clock: Arc<FakeClock>,
 }
@@ -92,6 +100,8 @@ impl World {
             web: Some(self.web.clone()),
             jobs: Some(self.jobs.clone()),
             skills: Some(self.skills.clone()),
+            subagents: Some(self.subagents.clone()),
+            sessions: Some(self.sessions.clone()),
             clock: self.clock.clone(),
         }
     }
