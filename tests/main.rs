@@ -31,6 +31,7 @@ mod permissions;
 mod prompt;
 mod protocol;
 mod search;
+mod session_query;
 mod shell;
 mod storage;
 mod web;

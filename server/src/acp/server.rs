@@ -361,6 +361,7 @@ impl Server {
                 web: parts.web.clone(),
                 jobs: None,
                 skills: Some(parts.skills.clone()),
+                sessions: Some(parts.store.clone()),
                 clock: parts.clock.clone(),
             },
             Some(link) => Services {
@@ -397,6 +398,7 @@ impl Server {
                 web: parts.web.clone(),
                 jobs: None,
                 skills: Some(parts.skills.clone()),
+                sessions: Some(parts.store.clone()),
                 clock: parts.clock.clone(),
             },
         };

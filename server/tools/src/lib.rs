@@ -11,6 +11,7 @@ pub mod lsp;
 pub mod mcp;
 pub mod plan;
 pub mod search;
+pub mod session_query;
 pub mod shell;
 pub mod skills;
 pub mod web;
@@ -56,6 +57,9 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     tools.extend(plan::tools());
     tools.extend(ask::tools());
     tools.extend(skills::tools());
+    if choice.enables(session_query::SESSION_QUERY) {
+        tools.extend(session_query::tools());
+    }
     tools.retain(|tool| !choice.disable.contains(&tool.schema().name));
     tools
 }
