@@ -2,8 +2,8 @@
 
 use agent::commands::{Command, ExtraCommand};
 use async_trait::async_trait;
-use jiff::tz::TimeZone;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use services::mcp_servers::{McpSession, McpState};
 use services::session_store::SessionStore;
 use std::path::PathBuf;
@@ -50,6 +50,24 @@ impl ExtraCommand for McpCommand {
     }
 }
 
+/// `/diagnostics`: what the running language servers say.
+pub struct DiagnosticsCommand(pub Arc<provider_lsp::SessionServers>);
+
+#[async_trait]
+impl ExtraCommand for DiagnosticsCommand {
+    fn command(&self) -> Command {
+        Command {
+            name: "diagnostics",
+            description: "Show what the running language servers say is wrong",
+            hint: None,
+        }
+    }
+
+    async fn run(&self, _input: &str) -> Result<String, String> {
+        Ok(self.0.diagnostics().await)
+    }
+}
+
 /// `/sessions`: the latest sessions of the folder.
 pub struct SessionsCommand {
     /// Where they are stored.
@@ -67,7 +85,7 @@ impl ExtraCommand for SessionsCommand {
     async fn run(&self, _input: &str) -> Result<String, String> {
         let all = self.store.list().await.map_err(|error| error.to_string())?;
         let here = |summary: &&services::session_store::SessionSummary| {
-            summary.has_prompt && summary.header.cwd == self.cwd && summary.header.parent_session.is_none()
+            summary.has_prompt && summary.header.cwd == self.cwd && summary.header.delegation_depth == 0
         };
         let rows: Vec<String> = all
             .iter()
@@ -75,7 +93,9 @@ impl ExtraCommand for SessionsCommand {
             .take(MAX_SESSIONS)
             .map(|summary| {
                 let time = Timestamp::from_millisecond(summary.updated_at)
-                    .map(|time| time.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
+                    .map(|time| {
+                        time.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+                    })
                     .unwrap_or_default();
                 let title = summary.title.as_deref().unwrap_or("(no title)");
                 format!("- {time} {title} (`{}`)", summary.header.id)

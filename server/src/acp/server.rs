@@ -5,15 +5,17 @@ use super::client_approval::ClientApproval;
 use super::client_file_system::ClientFileSystem;
 use super::client_questions::ClientQuestions;
 use super::client_shell::ClientShell;
-use super::commands::{McpCommand, SessionsCommand};
+use super::commands::{DiagnosticsCommand, McpCommand, SessionsCommand};
 use super::mcp::{specs_of_client, specs_of_config};
 use super::outbox::Outbox;
 use super::stored::Doors;
 use super::view::{FindTool, SessionView, ViewObserver, ViewParts, card_of};
 use crate::config::{Config, Loaded, Paths, ShellBackend, process_environment};
 use agent::commands::Command;
+use agent::inbox::Injected;
 use agent::session::{Session, SessionParts};
 use agent::state::SessionState;
+use agent::subagents::{Family, FamilyParts};
 use agent_client_protocol::v1::schema::{McpServer, SessionId as WireSessionId};
 use pipeline::policies::hooks::Hooks;
 use pipeline::registry::Scope;
@@ -22,13 +24,13 @@ use presenters::commands::{SlashCommand, present_commands};
 use presenters::{PresentContext, TerminalStyle};
 use protocol::event::{LOG_VERSION, SessionHeader};
 use protocol::id::{MessageId, SessionId};
+use protocol::message::{ContextForm, MessageSource};
 use provider_local::{LocalFileSystem, LocalSearch};
 use provider_lsp::{ServerChange, SessionServers, TellingFiles};
 use services::Services;
 use services::attachments::Attachments;
 use services::clock::Clock;
 use services::file_system::FileSystem;
-use services::language_servers::LanguageServers;
 use services::mcp_servers::{McpServerSpec, McpServers, McpSession};
 use services::model::Models;
 use services::sandbox::Sandbox;
@@ -41,6 +43,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tools::mcp::{McpTools, absent_tool};
+use tools::subagent::structured_output::StructuredOutput;
 
 /// Stored keys, as far as the connection touches them.
 pub trait Credentials: Send + Sync {
@@ -97,6 +100,8 @@ pub struct Server {
     outbox: Outbox,
     client: OnceLock<(ClientProfile, ClientLink)>,
     sessions: Mutex<HashMap<SessionId, Arc<OpenSession>>>,
+    /// The sessions and the agents they start.
+    family: Arc<Family>,
     pub(super) doors: Doors,
 }
 
@@ -117,9 +122,22 @@ pub struct OpenSession {
     _scope: Scope,
     clock: Arc<dyn Clock>,
     outbox: Outbox,
+    family: Arc<Family>,
 }
 
 impl OpenSession {
+    /// Stops the turn that runs, the prompts that wait, and the agents it started. Returns at once.
+    pub fn cancel(&self) {
+        self.session.cancel();
+        self.family.stop_below(&self.session.scope().session_id);
+    }
+
+    /// Ends the session and the agents it started.
+    pub async fn close(&self) {
+        self.family.leave(&self.session.scope().session_id).await;
+        self.session.close().await;
+    }
+
     /// Starts to connect the client's MCP servers and those of the configuration that have other names. Returns at once;
     /// servers that are known already stay as they are.
     pub fn connect_mcp(&self, servers: &[McpServer]) {
@@ -189,7 +207,19 @@ impl OpenSession {
 impl Server {
     /// A server without sessions.
     pub fn new(parts: ServerParts, outbox: Outbox) -> Self {
-        Self { parts, outbox, client: OnceLock::new(), sessions: Mutex::default(), doors: Doors::default() }
+        let family = Family::new(FamilyParts {
+            store: parts.store.clone(),
+            report: tools::subagent::report(),
+            structured_output: Box::new(|schema| Arc::new(StructuredOutput::new(schema))),
+        });
+        Self {
+            parts,
+            outbox,
+            client: OnceLock::new(),
+            sessions: Mutex::default(),
+            family,
+            doors: Doors::default(),
+        }
     }
 
     /// What every session shares.
@@ -250,7 +280,7 @@ impl Server {
     /// Ends every session, all at once.
     pub async fn close(&self) {
         let sessions: Vec<_> = self.lock().drain().map(|(_, open)| open).collect();
-        let closing = futures::future::join_all(sessions.iter().map(|open| open.session.close()));
+        let closing = futures::future::join_all(sessions.iter().map(|open| open.close()));
         // Language servers get their own share of the budget, whatever a session still waits for.
         futures::join!(closing, self.parts.language_servers.close());
     }
@@ -262,7 +292,7 @@ impl Server {
         cwd: &std::path::Path,
         roots: Vec<PathBuf>,
         files: Arc<dyn FileSystem>,
-    ) -> (Arc<dyn FileSystem>, Arc<dyn LanguageServers>) {
+    ) -> (Arc<dyn FileSystem>, Arc<SessionServers>) {
         let changes = config.lsp.servers.iter().map(|(name, server)| {
             let change = ServerChange {
                 command: server.command.clone(),
@@ -276,9 +306,9 @@ impl Server {
             files: files.clone(),
             servers: provider_lsp::table::servers(changes),
             is_trusted: config.trusts(cwd),
+            diagnostics_after_edit: config.lsp.diagnostics_after_edit,
         };
-        let servers: Arc<dyn LanguageServers> =
-            Arc::new(SessionServers::new(self.parts.language_servers.clone(), session));
+        let servers = Arc::new(SessionServers::new(self.parts.language_servers.clone(), session));
         (Arc::new(TellingFiles::new(files, servers.clone())), servers)
     }
 
@@ -361,6 +391,7 @@ impl Server {
                 web: parts.web.clone(),
                 jobs: None,
                 skills: Some(parts.skills.clone()),
+                subagents: Some(self.family.of(id.clone())),
                 sessions: Some(parts.store.clone()),
                 clock: parts.clock.clone(),
             },
@@ -398,6 +429,7 @@ impl Server {
                 web: parts.web.clone(),
                 jobs: None,
                 skills: Some(parts.skills.clone()),
+                subagents: Some(self.family.of(id.clone())),
                 sessions: Some(parts.store.clone()),
                 clock: parts.clock.clone(),
             },
@@ -420,9 +452,26 @@ impl Server {
             max_turn_requests: config.session.max_turn_requests.map(u64::from),
             commands: vec![
                 Arc::new(McpCommand(mcp.clone())),
+                Arc::new(DiagnosticsCommand(language_servers.clone())),
                 Arc::new(SessionsCommand { store: parts.store.clone(), cwd }),
             ],
         });
+        let inbox = Arc::downgrade(session.inbox());
+        language_servers.tell_late_findings(Box::new(move |key, text| {
+            let Some(inbox) = inbox.upgrade() else { return };
+            inbox.retract(key);
+            if !text.is_empty() {
+                inbox.push(Injected {
+                    key: key.to_owned(),
+                    source: MessageSource::Plugin {
+                        plugin: "language-servers".to_owned(),
+                        form: ContextForm::Notice,
+                    },
+                    text,
+                    wakes: false,
+                });
+            }
+        }));
         let open = Arc::new(OpenSession {
             session: session.clone(),
             view,
@@ -433,7 +482,9 @@ impl Server {
             _scope: scope,
             clock: parts.clock.clone(),
             outbox: self.outbox.clone(),
+            family: self.family.clone(),
         });
+        self.family.enter(&session);
         // Set once, right here: the questions' stop cannot run before the session does.
         let _ = stop.set(Arc::downgrade(&session));
         self.lock().insert(id, open.clone());

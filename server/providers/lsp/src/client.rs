@@ -4,6 +4,7 @@
 //! `Client::ended` says why. Source: `crates.md` §2 (every rule about `async-lsp` there).
 
 use crate::LspOptions;
+use crate::diagnostics::Diagnostics;
 use crate::documents::{Documents, SyncContext, Texts};
 use crate::guard::{GuardedReader, QueuedWriter};
 use crate::handshake::{Traits, folders, parameters};
@@ -12,6 +13,7 @@ use crate::place::extension;
 use crate::process::{Tail, spawn};
 use crate::readiness::Readiness;
 use crate::table::ServerSpec;
+use crate::watching::Watching;
 use async_lsp::{MainLoop, ServerSocket};
 use futures::future::BoxFuture;
 use lsp_types::Url;
@@ -32,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a server may take to answer that it cancelled, before it counts as stuck.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
+/// After how many edits without a word a server that never tells findings is not waited for.
+const MAX_UNHEARD: usize = 3;
 /// How long pipes are read after the process ended.
 const DRAIN: Duration = Duration::from_millis(100);
 
@@ -40,6 +44,7 @@ const DRAIN: Duration = Duration::from_millis(100);
 enum Method {
     Initialize,
     Shutdown,
+    Diagnose,
     Ask(LspOperation),
 }
 
@@ -70,6 +75,12 @@ pub struct Client {
     traits: Traits,
     /// Whether it has loaded.
     pub readiness: Arc<Readiness>,
+    /// What it says is wrong.
+    pub diagnostics: Arc<Diagnostics>,
+    /// What changes on the disk.
+    watching: Arc<Watching>,
+    /// Edits in a row of which nothing was said.
+    n_unheard: AtomicUsize,
     documents: tokio::sync::Mutex<Documents>,
     changed: Mutex<Vec<PathBuf>>,
     n_active: AtomicUsize,
@@ -105,7 +116,8 @@ untyped_requests!(
     Definition = "textDocument/definition",
     References = "textDocument/references",
     Implementation = "textDocument/implementation",
-    HoverRequest = "textDocument/hover"
+    HoverRequest = "textDocument/hover",
+    DiagnosticRequest = "textDocument/diagnostic"
 );
 
 impl Client {
@@ -124,8 +136,12 @@ impl Client {
         let process = spawn(program, server.command.get(1..).unwrap_or_default(), &root)
             .map_err(|error| format!("could not be started ({}): {error}", program.display()))?;
         let readiness = Arc::new(Readiness::new(server.reports_status, options.settle));
+        let diagnostics = Arc::<Diagnostics>::default();
+        let watching = Arc::new(Watching::new(root.clone()));
         let inbound = Inbound {
             readiness: readiness.clone(),
+            diagnostics: diagnostics.clone(),
+            watching: watching.clone(),
             folders: folders.clone(),
             settings: server.settings.clone(),
         };
@@ -148,6 +164,7 @@ impl Client {
                 });
             }
         };
+        watching.tell(link.socket.clone());
         let _ = link.socket.notify::<Initialized>(InitializedParams {});
         Ok(Self {
             traits: Traits::of(&result),
@@ -155,6 +172,9 @@ impl Client {
             root,
             link,
             readiness,
+            diagnostics,
+            watching,
+            n_unheard: AtomicUsize::new(0),
             documents: tokio::sync::Mutex::default(),
             changed: Mutex::default(),
             n_active: AtomicUsize::new(0),
@@ -187,6 +207,80 @@ impl Client {
         }
     }
 
+    /// Its program's name.
+    pub fn name(&self) -> &str {
+        self.server.command.first().map_or(&self.server.name, String::as_str)
+    }
+
+    /// Whether it serves a file of this extension at this place.
+    pub fn serves(&self, path: &Path, extension: &str) -> bool {
+        path.starts_with(&self.root) && self.server.extensions.iter().any(|(known, _)| known == extension)
+    }
+
+    /// What it says is wrong with itself or with our watching, for whoever reads an answer.
+    pub fn warning(&self) -> Option<String> {
+        self.readiness.warning().or_else(|| self.watching.warning())
+    }
+
+    /// Whether waiting for findings is worth it: not for a server that has none to tell.
+    pub fn may_diagnose(&self) -> bool {
+        if self.traits.pulls_diagnostics() || self.diagnostics.is_used() {
+            return true;
+        }
+        self.n_unheard.fetch_add(1, Ordering::Relaxed) < MAX_UNHEARD
+    }
+
+    /// The texts it has now.
+    pub async fn texts(&self) -> Texts {
+        self.documents.lock().await.texts()
+    }
+
+    /// Brings all documents up to date, this one to this text; its version, `None` when it cannot be opened.
+    pub async fn bring_up_to_date(&self, files: &dyn FileSystem, path: &Path, text: &str) -> Option<i32> {
+        let mut documents = self.documents.lock().await;
+        self.sync(&mut documents, files, path, text, &CancellationToken::new()).await;
+        documents.version(path)
+    }
+
+    async fn sync(
+        &self,
+        documents: &mut Documents,
+        files: &dyn FileSystem,
+        path: &Path,
+        text: &str,
+        cancel: &CancellationToken,
+    ) {
+        let language_of = |path: &Path| {
+            let extension = extension(path)?;
+            let known = self.server.extensions.iter().find(|(known, _)| *known == extension);
+            known.map(|(_, language)| language.clone())
+        };
+        let context = SyncContext {
+            socket: &self.link.socket,
+            traits: &self.traits,
+            files,
+            language_of: &language_of,
+            cancel,
+        };
+        let changed = std::mem::take(&mut *lock(&self.changed));
+        self.watching.flush();
+        documents.sync(&context, changed, path, text).await;
+    }
+
+    /// Asks what is wrong with an open document and keeps the answer; whether there was one.
+    pub async fn pull(&self, path: &Path, budget: Duration) -> bool {
+        let Ok(uri) = Url::from_file_path(path) else { return false };
+        let version = self.documents.lock().await.version(path);
+        let params = serde_json::json!({ "textDocument": { "uri": uri } });
+        let never = CancellationToken::new();
+        let answer = self.link.request(Method::Diagnose, params, budget, &never, &|| true).await;
+        let Ok(answer) = answer else { return false };
+        if answer["items"].is_array() {
+            self.diagnostics.put(path, version, &answer["items"]);
+        }
+        true
+    }
+
     /// Brings all documents up to date and sends a question, in one piece, so that no other change comes between.
     ///
     /// # Errors
@@ -199,24 +293,8 @@ impl Client {
     ) -> Result<(Value, Texts), RequestError> {
         self.n_active.fetch_add(1, Ordering::Relaxed);
         let _active = Active(self);
-        let language_of = |path: &Path| {
-            let extension = extension(path)?;
-            self.server
-                .extensions
-                .iter()
-                .find(|(known, _)| *known == extension)
-                .map(|(_, language)| language.clone())
-        };
-        let context = SyncContext {
-            socket: &self.link.socket,
-            traits: &self.traits,
-            files: question.files,
-            language_of: &language_of,
-            cancel,
-        };
         let mut documents = self.documents.lock().await;
-        let changed = std::mem::take(&mut *lock(&self.changed));
-        documents.sync(&context, changed, question.path, question.text).await;
+        self.sync(&mut documents, question.files, question.path, question.text, cancel).await;
         let texts = documents.texts();
         let is_loading = || self.readiness.is_loading();
         let method = Method::Ask(question.operation);
@@ -410,6 +488,7 @@ impl Link {
         let socket = self.socket.clone();
         let mut answer: BoxFuture<'static, _> = match method {
             Method::Initialize => Box::pin(async move { socket.request::<Initialize>(params).await }),
+            Method::Diagnose => Box::pin(async move { socket.request::<DiagnosticRequest>(params).await }),
             Method::Shutdown => Box::pin(async move { socket.request::<Shutdown>(params).await }),
             Method::Ask(LspOperation::GoToDefinition) => {
                 Box::pin(async move { socket.request::<Definition>(params).await })

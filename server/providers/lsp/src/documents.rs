@@ -90,6 +90,11 @@ impl Documents {
         self.open.iter().map(|document| (document.path.clone(), document.text.clone())).collect()
     }
 
+    /// The version of an open document.
+    pub fn version(&self, path: &Path) -> Option<i32> {
+        self.open.iter().find(|document| document.path == path).map(|document| document.version)
+    }
+
     fn position(&self, path: &Path) -> Option<usize> {
         self.open.iter().position(|document| document.path == path)
     }

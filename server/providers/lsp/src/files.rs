@@ -1,5 +1,6 @@
-//! Files that tell the language servers what we write.
+//! Files that tell the language servers what we write, and the writer what that broke: one place for all tools that write.
 
+use crate::session::SessionServers;
 use async_trait::async_trait;
 use services::file_system::{
     EditRequest, FileKind, FileStat, FileSystem, FsError, ReadWindow, Target, TextFile, WindowRequest,
@@ -12,13 +13,30 @@ use tokio_util::sync::CancellationToken;
 /// A file system around another one; what was written is told.
 pub struct TellingFiles {
     inner: Arc<dyn FileSystem>,
-    servers: Arc<dyn LanguageServers>,
+    servers: Arc<SessionServers>,
 }
 
 impl TellingFiles {
     /// Tells `servers` what is written through `inner`.
-    pub fn new(inner: Arc<dyn FileSystem>, servers: Arc<dyn LanguageServers>) -> Self {
+    pub fn new(inner: Arc<dyn FileSystem>, servers: Arc<SessionServers>) -> Self {
         Self { inner, servers }
+    }
+
+    /// Tells of a file that was written, and adds to the result what it broke, when that is known soon.
+    async fn told(
+        &self,
+        path: &std::path::Path,
+        mut written: Written,
+        cancel: &CancellationToken,
+    ) -> Written {
+        self.servers.file_changed(path);
+        if let Some(findings) = self.servers.after_edit(path, &written.after, cancel).await {
+            written.notice = Some(match written.notice {
+                Some(notice) => format!("{notice}\n{findings}"),
+                None => findings,
+            });
+        }
+        written
     }
 }
 
@@ -66,14 +84,12 @@ impl FileSystem for TellingFiles {
     async fn write(&self, request: WriteRequest, cancel: &CancellationToken) -> Result<Written, FsError> {
         let path = request.target.key.clone();
         let written = self.inner.write(request, cancel).await?;
-        self.servers.file_changed(&path);
-        Ok(written)
+        Ok(self.told(&path, written, cancel).await)
     }
 
     async fn edit(&self, request: EditRequest, cancel: &CancellationToken) -> Result<Written, FsError> {
         let path = request.target.key.clone();
         let written = self.inner.edit(request, cancel).await?;
-        self.servers.file_changed(&path);
-        Ok(written)
+        Ok(self.told(&path, written, cancel).await)
     }
 }

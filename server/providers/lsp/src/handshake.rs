@@ -40,12 +40,19 @@ pub fn parameters(server: &ServerSpec, root: &Url, folders: &Value) -> Value {
         "capabilities": {
             "general": { "positionEncodings": ["utf-16", "utf-8", "utf-32"] },
             "window": { "workDoneProgress": true },
-            "workspace": { "configuration": true, "workspaceFolders": true },
+            "workspace": {
+                "configuration": true,
+                "workspaceFolders": true,
+                "didChangeWatchedFiles": { "dynamicRegistration": true, "relativePatternSupport": true },
+                "diagnostics": { "refreshSupport": true },
+            },
             "textDocument": {
                 "synchronization": { "dynamicRegistration": false },
                 "definition": { "linkSupport": true },
                 "implementation": { "linkSupport": true },
                 "references": {},
+                "publishDiagnostics": { "versionSupport": true },
+                "diagnostic": { "dynamicRegistration": false },
                 "hover": { "contentFormat": ["markdown", "plaintext"] },
             },
             "experimental": { "serverStatusNotification": true },
@@ -77,6 +84,11 @@ impl Traits {
             },
             capabilities,
         }
+    }
+
+    /// Whether the server wants to be asked what is wrong.
+    pub fn pulls_diagnostics(&self) -> bool {
+        self.capabilities["diagnosticProvider"].is_object()
     }
 
     /// Whether the server offers an operation: `true` or an object of options.

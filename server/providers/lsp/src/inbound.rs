@@ -3,7 +3,9 @@
 //! Works on untyped JSON, so that a message with odd parameters never ends the connection. Source: `crates.md` §2;
 //! `faults.md` L09.
 
+use crate::diagnostics::Diagnostics;
 use crate::readiness::Readiness;
+use crate::watching::Watching;
 use async_lsp::{AnyEvent, AnyNotification, AnyRequest, ErrorCode, LspService, ResponseError};
 use serde_json::{Value, json};
 use std::future::{Ready, ready};
@@ -16,6 +18,10 @@ use tower_service::Service;
 pub struct Inbound {
     /// Where loading is noted.
     pub readiness: Arc<Readiness>,
+    /// Where findings are kept.
+    pub diagnostics: Arc<Diagnostics>,
+    /// What watches the disk for the server.
+    pub watching: Arc<Watching>,
     /// Answer to `workspace/workspaceFolders`.
     pub folders: Value,
     /// What `workspace/configuration` looks sections up in.
@@ -43,6 +49,7 @@ impl LspService for Inbound {
     fn notify(&mut self, notification: AnyNotification) -> ControlFlow<async_lsp::Result<()>> {
         match notification.method.as_str() {
             "$/progress" => self.readiness.progress(&notification.params),
+            "textDocument/publishDiagnostics" => self.diagnostics.published(&notification.params),
             "experimental/serverStatus" => self.readiness.status(&notification.params),
             "window/logMessage" | "window/showMessage" => {
                 tracing::debug!(message = %notification.params["message"], "a language server says");
@@ -69,10 +76,20 @@ impl Inbound {
                 Ok(json!({ "applied": false, "failureReason": "this client only asks questions" }))
             }
             "window/showDocument" => Ok(json!({ "success": false })),
-            "client/registerCapability"
-            | "client/unregisterCapability"
-            | "window/workDoneProgress/create"
-            | "window/showMessageRequest" => Ok(Value::Null),
+            "client/registerCapability" => {
+                self.watching.register(&params["registrations"]);
+                Ok(Value::Null)
+            }
+            "client/unregisterCapability" => {
+                // The misspelling is the protocol's.
+                self.watching.unregister(&params["unregisterations"]);
+                Ok(Value::Null)
+            }
+            "workspace/diagnostic/refresh" => {
+                self.diagnostics.refresh();
+                Ok(Value::Null)
+            }
+            "window/workDoneProgress/create" | "window/showMessageRequest" => Ok(Value::Null),
             refresh if refresh.starts_with("workspace/") && refresh.ends_with("/refresh") => Ok(Value::Null),
             unknown => {
                 Err(ResponseError::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {unknown}")))
@@ -96,6 +113,8 @@ mod tests {
     fn requests_are_answered_and_unknown_ones_refused() {
         let inbound = Inbound {
             readiness: Arc::new(Readiness::new(false, Duration::ZERO)),
+            diagnostics: Arc::default(),
+            watching: Arc::new(Watching::new("/w".into())),
             folders: json!([{ "uri": "file:///w", "name": "w" }]),
             settings: json!({ "python": { "analysis": { "autoSearchPaths": true } } }),
         };

@@ -4,7 +4,9 @@
 //! root), `client` (one server), `documents` (what it knows of our texts), `translate` and `position` (what it answers).
 //! The types of the protocol stay in here. Only `compose` in the server, and its sessions, name these types.
 
+mod after_edit;
 mod client;
+mod diagnostics;
 mod documents;
 mod files;
 mod guard;
@@ -18,6 +20,7 @@ mod readiness;
 pub mod session;
 pub mod table;
 mod translate;
+mod watching;
 
 pub use files::TellingFiles;
 pub use pool::Pool;

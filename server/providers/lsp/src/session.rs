@@ -1,6 +1,7 @@
 //! The language servers as one session sees them: which server a file has, the query from beginning to end, and what a
 //! person or model must read when it fails.
 
+use crate::after_edit::{AfterEdit, NoticeSink};
 use crate::client::{Client, Question, RequestError};
 use crate::documents::Texts;
 use crate::place::{Program, extension, program, root};
@@ -40,6 +41,8 @@ pub struct SessionParts {
     pub servers: Vec<ServerSpec>,
     /// Whether programs inside the folder may run.
     pub is_trusted: bool,
+    /// Whether an edit tells what it broke.
+    pub diagnostics_after_edit: bool,
 }
 
 /// The language servers of one session. Servers that only this session used end with it.
@@ -47,13 +50,39 @@ pub struct SessionServers {
     pool: Arc<Pool>,
     id: u64,
     parts: SessionParts,
+    pub(crate) after_edit: Arc<AfterEdit>,
 }
 
 impl SessionServers {
     /// Of a session whose servers live in `pool`.
     pub fn new(pool: Arc<Pool>, parts: SessionParts) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { pool, id: NEXT.fetch_add(1, Ordering::Relaxed), parts }
+        Self { pool, id: NEXT.fetch_add(1, Ordering::Relaxed), parts, after_edit: Arc::default() }
+    }
+
+    /// Sends findings that come after an edit's result there.
+    pub fn tell_late_findings(&self, sink: NoticeSink) {
+        self.after_edit.tell(sink);
+    }
+
+    /// The running servers that this session would use too.
+    pub(crate) fn running(&self) -> Vec<Arc<Client>> {
+        let mut running = self.pool.running();
+        running.retain(|client| self.parts.servers.contains(&client.server));
+        running
+    }
+
+    pub(crate) fn tells_diagnostics(&self) -> bool {
+        self.parts.diagnostics_after_edit
+    }
+
+    pub(crate) fn files(&self) -> Arc<dyn FileSystem> {
+        self.parts.files.clone()
+    }
+
+    /// The real folder of the session that paths are shown relative to.
+    pub(crate) fn folder_of(&self, path: &Path) -> PathBuf {
+        self.workspace(path).map(|(_, first)| first).unwrap_or_default()
     }
 
     /// The session's folder that holds the file, and the first of all, links resolved.
@@ -166,7 +195,7 @@ impl SessionServers {
             if let Some(found) = found.filter(|_| !(is_poor && was_loading && may_wait)) {
                 return Ok(LspAnswer {
                     is_loading: is_poor && was_loading && client.readiness.is_loading(),
-                    warning: client.readiness.warning(),
+                    warning: client.warning(),
                     found,
                     workspace: PathBuf::new(),
                     server: client.server.command.first().cloned().unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! A language server that misbehaves on demand. For tests only; it is no part of the program.
 //!
 //! Arguments choose what it does: `--encoding utf-8`, `--sync 0|1|2`, `--log FILE` (each message it gets, a line each), and
+//! `--tells push|late|pull|unversioned` (an error for each line with `BAD`; late is 600 ms after the text), `--watch GLOB`,
 //! faults: `--fault NAME` as listed at [`Server::fault`]. Definition answers the first place of the word under the cursor
 //! in the document as the server has it, references all of them, hover the word and the document's version.
 
@@ -22,6 +23,8 @@ fn main() {
         encoding: value("--encoding").unwrap_or_else(|| "utf-16".to_owned()),
         sync: value("--sync").and_then(|sync| sync.parse().ok()).unwrap_or(2),
         log: value("--log"),
+        tells: value("--tells").unwrap_or_default(),
+        watch: value("--watch"),
         documents: HashMap::new(),
         n_asked: 0,
         n_sent: 0,
@@ -45,7 +48,7 @@ fn main() {
 struct Server {
     /// `exit-at-once`, `refuse-initialize`, `silent` (never answers), `silent-initialize`, `crash` (ends at each question),
     /// `crash-once` (ends at the first question of the first process; needs `--log`), `garbage` (answers a question with
-    /// no message), `monster` (names a huge message), `late` (answers after 300 ms), `error`, `malformed`, `loading` (null
+    /// no message), `headers`, `length` and `broken-json` (a message without a length, with a false one, with half a body), `monster` (names a huge message), `late` (answers after 300 ms), `error`, `malformed`, `loading` (null
     /// for the first three questions, with progress), `loading-forever`, `status` (the same by server status), `asks` (asks
     /// the client five things and answers hover with its answers), `noise` (5 MB of stderr), `flood` (10 000 notifications
     /// before each answer), `only-hover`, `modified` (content modified, twice).
@@ -53,6 +56,8 @@ struct Server {
     encoding: String,
     sync: u64,
     log: Option<String>,
+    tells: String,
+    watch: Option<String>,
     documents: HashMap<String, (i64, String)>,
     n_asked: usize,
     n_sent: u64,
@@ -128,13 +133,26 @@ impl Server {
             "exit" => std::process::exit(0),
             "textDocument/didOpen" => {
                 let text = document["text"].as_str().unwrap_or_default().to_owned();
-                self.documents.insert(uri, (document["version"].as_i64().unwrap_or_default(), text));
+                self.documents.insert(uri.clone(), (document["version"].as_i64().unwrap_or_default(), text));
+                self.tell(&uri);
             }
             "textDocument/didClose" => {
                 self.documents.remove(&uri);
             }
             "textDocument/didChange" => {
-                self.change(&uri, document["version"].as_i64(), &params["contentChanges"])
+                self.change(&uri, document["version"].as_i64(), &params["contentChanges"]);
+                self.tell(&uri);
+            }
+            "textDocument/diagnostic" => {
+                let items = self.findings(&uri);
+                self.answer(id, json!({ "kind": "full", "items": items }));
+            }
+            "workspace/didChangeWatchedFiles" => {
+                for change in params["changes"].as_array().into_iter().flatten() {
+                    let name =
+                        change["uri"].as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+                    self.log(&format!("watched {name} {}", change["type"]));
+                }
             }
             question if question.starts_with("textDocument/") => self.question(question, id, &uri, params),
             _ => {}
@@ -146,6 +164,8 @@ impl Server {
             "silent-initialize" => {}
             "refuse-initialize" => self.refuse(id, -32603, "no valid TypeScript installation was found"),
             _ => {
+                let pulls = (self.tells == "pull")
+                    .then(|| json!({ "interFileDependencies": false, "workspaceDiagnostics": false }));
                 let offers = self.fault != "only-hover";
                 self.answer(
                     id,
@@ -153,7 +173,7 @@ impl Server {
                         "positionEncoding": self.encoding,
                         "textDocumentSync": { "openClose": true, "change": self.sync },
                         "hoverProvider": true, "definitionProvider": offers, "referencesProvider": offers,
-                        "implementationProvider": offers,
+                        "implementationProvider": offers, "diagnosticProvider": pulls,
                     }}),
                 );
             }
@@ -166,6 +186,39 @@ impl Server {
             "status" => self.status(false),
             _ => {}
         }
+        if let Some(glob) = &self.watch {
+            let options = json!({ "watchers": [{ "globPattern": glob }] });
+            let registrations = json!([{ "id": "w", "method": "workspace/didChangeWatchedFiles", "registerOptions": options }]);
+            let params = json!({ "registrations": registrations });
+            send(
+                &json!({ "jsonrpc": "2.0", "id": "register", "method": "client/registerCapability", "params": params }),
+            );
+        }
+    }
+
+    fn findings(&self, uri: &str) -> Vec<Value> {
+        let text = self.documents.get(uri).map(|(_, text)| text.as_str()).unwrap_or_default();
+        let bad =
+            text.lines().enumerate().filter_map(|(number, line)| Some((number, line.find("BAD")?, line)));
+        bad.map(|(number, at, line)| {
+            let place = |at| json!({ "line": number, "character": self.units(&line[..at]) });
+            let range = json!({ "start": place(at), "end": place(at + 3) });
+            json!({ "range": range, "severity": 1, "code": "E7", "message": format!("{} is bad", line[at..].trim()) })
+        })
+        .collect()
+    }
+
+    fn tell(&self, uri: &str) {
+        match self.tells.as_str() {
+            "" | "pull" => return,
+            "late" => std::thread::sleep(Duration::from_millis(600)),
+            _ => {}
+        }
+        let mut params = json!({ "uri": uri, "diagnostics": self.findings(uri) });
+        if self.tells != "unversioned" {
+            params["version"] = json!(self.documents.get(uri).map(|(version, _)| version));
+        }
+        send(&json!({ "jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params }));
     }
 
     fn progress(&self, kind: &str) {
@@ -208,6 +261,21 @@ impl Server {
             "crash-once" if self.n_starts() == 1 => std::process::exit(7),
             "garbage" => {
                 let _ = std::io::stdout().write_all(b"Hello, this is no message\r\n\r\n");
+                let _ = std::io::stdout().flush();
+                return;
+            }
+            "headers" => {
+                let _ = std::io::stdout().write_all(b"Content-Type: nonsense\r\n\r\n{}");
+                let _ = std::io::stdout().flush();
+                return;
+            }
+            "length" => {
+                let _ = std::io::stdout().write_all(b"Content-Length: many\r\n\r\n{}");
+                let _ = std::io::stdout().flush();
+                return;
+            }
+            "broken-json" => {
+                let _ = std::io::stdout().write_all(b"Content-Length: 8\r\n\r\n{\"id\": [");
                 let _ = std::io::stdout().flush();
                 return;
             }

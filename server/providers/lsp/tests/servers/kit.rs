@@ -127,6 +127,7 @@ impl Workspace {
             files: disk.clone(),
             servers,
             is_trusted: false,
+            diagnostics_after_edit: true,
         };
         let servers = Arc::new(SessionServers::new(pool.clone(), parts));
         let files = Arc::new(TellingFiles::new(disk.clone(), servers.clone()));
@@ -144,7 +145,7 @@ impl Workspace {
     }
 
     /// Writes as the agent does.
-    pub async fn write(&self, name: &str, text: &str) {
+    pub async fn write(&self, name: &str, text: &str) -> Option<String> {
         let key = self.path(name);
         let sandbox =
             SandboxPolicy { mode: SandboxMode::DangerFullAccess, writable_roots: Vec::new(), network: true };
@@ -154,7 +155,7 @@ impl Workspace {
             intent: WriteIntent::Unconditional,
             sandbox,
         };
-        self.files.write(request, &CancellationToken::new()).await.unwrap();
+        self.files.write(request, &CancellationToken::new()).await.unwrap().notice
     }
 
     /// The question at the `nth` (from 0) place of `mark` in the present text of a file.

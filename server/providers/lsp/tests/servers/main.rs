@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
+mod diagnostics;
 mod faults;
 mod kit;
 mod life;
