@@ -4,14 +4,12 @@
 //! decisions, "characters", "Follow".
 
 use crate::arguments::{not_blank, positive_integer};
+use crate::search::card;
 use async_trait::async_trait;
 use pipeline::context::ToolContext;
 use pipeline::tool::{Effect, PromptSection};
 use pipeline::typed::TypedTool;
-use protocol::card::{
-    CallCard, FileLocation, GenericCall, ResultCard, SearchFileMatches, SearchHits, SearchLineMatch,
-    SearchResult, ToolCallKind,
-};
+use protocol::card::{CallCard, FileLocation, GenericCall, ResultCard, ToolCallKind};
 use protocol::content::ContentBlock;
 use protocol::tool::{DurableResult, ToolFailure};
 use schemars::JsonSchema;
@@ -243,21 +241,12 @@ impl TypedTool for Lsp {
 
     fn presentation_meta(&self, _args: &LspArgs, output: &LspOutput) -> Option<Value> {
         let LspOutput::Locations { locations, .. } = output else { return None };
-        let mut files: Vec<SearchFileMatches> = Vec::new();
-        for location in locations.iter().take(MAX_LOCATIONS) {
-            let Some(path) = &location.path else { continue };
-            let line = SearchLineMatch {
-                line_number: u64::from(location.range.start.line) + 1,
-                line: location.line_text.clone().unwrap_or_default(),
-            };
-            match files.iter_mut().find(|file| file.path == *path) {
-                Some(file) => file.matches.push(line),
-                None => files.push(SearchFileMatches { path: path.clone(), matches: vec![line] }),
-            }
-        }
-        let n_kept: usize = files.iter().map(|file| file.matches.len()).sum();
-        let (total, truncated) = (locations.len() as u64, n_kept < locations.len());
-        serde_json::to_value(Meta { shape: Shape::Matches, files, truncated, total }).ok()
+        let shown = locations.iter().take(MAX_LOCATIONS).filter_map(|location| {
+            let line_number = u64::from(location.range.start.line) + 1;
+            let text = location.line_text.as_deref().unwrap_or_default();
+            Some((location.path.as_deref()?, line_number, text))
+        });
+        card::matches_meta(shown, locations.len(), false)
     }
 
     fn present_call(&self, args: &LspArgs) -> Option<CallCard> {
@@ -273,16 +262,7 @@ impl TypedTool for Lsp {
     }
 
     fn present_result(&self, _args: &LspArgs, result: &DurableResult) -> Option<ResultCard> {
-        if result.is_error {
-            return None;
-        }
-        let meta = Meta::deserialize(result.meta.as_ref()?).ok()?;
-        Some(ResultCard::Search(SearchResult {
-            title: None,
-            hits: SearchHits::Matches(meta.files),
-            truncated: meta.truncated,
-            total: meta.total,
-        }))
+        card::matches_card(result)
     }
 
     fn section(&self) -> Option<PromptSection> {
@@ -346,22 +326,6 @@ fn file_uri(path: &Path) -> String {
         }
     }
     uri
-}
-
-/// What the card is made from.
-#[derive(Serialize, Deserialize)]
-struct Meta {
-    shape: Shape,
-    files: Vec<SearchFileMatches>,
-    truncated: bool,
-    total: u64,
-}
-
-/// The shape of the card's data.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Shape {
-    Matches,
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@
 //! Source: `spec/tools-files-shell.md` §6; product decisions, "`glob` patterns with `/`".
 
 use super::page::{self, Page};
-use super::{MAX_META_BYTES, MAX_TOTAL_BYTES, is_default, limits, root, save, shown, where_saved};
+use super::{MAX_TOTAL_BYTES, card, is_default, limits, root, save, shown, where_saved};
 use crate::arguments::not_blank;
 use crate::prepared::Prepared;
 use async_trait::async_trait;
 use pipeline::context::{Execution, ToolContext};
 use pipeline::tool::{Effect, PromptSection};
 use pipeline::typed::TypedTool;
-use protocol::card::{CallCard, GenericCall, ResultCard, SearchHits, SearchResult, ToolCallKind};
+use protocol::card::{CallCard, GenericCall, ResultCard, ToolCallKind};
 use protocol::content::ContentBlock;
 use protocol::tool::{DurableResult, Outcome, ToolFailure};
 use schemars::JsonSchema;
@@ -118,11 +118,8 @@ impl TypedTool for Glob {
     }
 
     fn presentation_meta(&self, _args: &GlobArgs, output: &GlobOutput) -> Option<Value> {
-        let mut paths = page::page(&output.paths, &output.root, MAX_PATHS).paths;
-        paths.truncate(page::fitting(&paths, MAX_META_BYTES));
-        let total = output.paths.len() as u64;
-        let truncated = output.partial || (paths.len() as u64) < total;
-        serde_json::to_value(GlobMeta { shape: Shape::Paths, paths, truncated, total }).ok()
+        let paths = page::page(&output.paths, &output.root, MAX_PATHS).paths;
+        card::paths_meta(paths, output.paths.len(), output.partial)
     }
 
     fn present_call(&self, args: &GlobArgs) -> Option<CallCard> {
@@ -136,16 +133,7 @@ impl TypedTool for Glob {
     }
 
     fn present_result(&self, _args: &GlobArgs, result: &DurableResult) -> Option<ResultCard> {
-        if result.is_error {
-            return None;
-        }
-        let meta = GlobMeta::deserialize(result.meta.as_ref()?).ok()?;
-        Some(ResultCard::Search(SearchResult {
-            title: None,
-            hits: SearchHits::Paths(meta.paths),
-            truncated: meta.truncated,
-            total: meta.total,
-        }))
+        card::paths_card(result)
     }
 
     fn section(&self) -> Option<PromptSection> {
@@ -187,26 +175,11 @@ fn text(output: &GlobOutput, spilled: Option<&Spilled>) -> String {
     blocks.join("\n\n")
 }
 
-/// What the search card is made from.
-#[derive(Serialize, Deserialize)]
-struct GlobMeta {
-    shape: Shape,
-    paths: Vec<String>,
-    truncated: bool,
-    total: u64,
-}
-
-/// Tells the card data of `glob` from that of `grep`.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Shape {
-    Paths,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Bench;
+    use protocol::card::{SearchHits, SearchResult};
     use protocol::id::{CallId, SessionId};
     use serde_json::json;
     use services::fake::World;

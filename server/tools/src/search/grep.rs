@@ -3,18 +3,14 @@
 //! Searches the disk through the search service; a list over the cap is cut and saved whole beside the session.
 //! Source: `spec/tools-files-shell.md` §7; product decisions, "grep".
 
-use super::page;
-use super::{MAX_META_BYTES, MAX_TOTAL_BYTES, is_default, limits, root, save, shown, where_saved};
+use super::{MAX_TOTAL_BYTES, card, is_default, limits, root, save, shown, where_saved};
 use crate::arguments::not_blank;
 use crate::prepared::Prepared;
 use async_trait::async_trait;
 use pipeline::context::{Execution, ToolContext};
 use pipeline::tool::{Effect, PromptSection};
 use pipeline::typed::TypedTool;
-use protocol::card::{
-    CallCard, GenericCall, ResultCard, SearchFileMatches, SearchHits, SearchLineMatch, SearchResult,
-    ToolCallKind,
-};
+use protocol::card::{CallCard, GenericCall, ResultCard, ToolCallKind};
 use protocol::content::ContentBlock;
 use protocol::tool::{DurableResult, Outcome, ToolFailure};
 use schemars::JsonSchema;
@@ -146,20 +142,9 @@ impl TypedTool for Grep {
     }
 
     fn presentation_meta(&self, _args: &GrepArgs, output: &GrepOutput) -> Option<Value> {
-        let n_shown = output.matches.len().min(MAX_MATCHES);
-        let mut files: Vec<SearchFileMatches> = Vec::new();
-        for found in &output.matches[..n_shown] {
-            let line = SearchLineMatch { line_number: found.line_number, line: found.line.clone() };
-            match files.last_mut().filter(|file| file.path == found.path) {
-                Some(file) => file.matches.push(line),
-                None => files.push(SearchFileMatches { path: found.path.clone(), matches: vec![line] }),
-            }
-        }
-        files.truncate(page::fitting(&files, MAX_META_BYTES));
-        let n_kept: usize = files.iter().map(|file| file.matches.len()).sum();
-        let truncated = output.partial || n_kept < output.matches.len();
-        let total = output.matches.len() as u64;
-        serde_json::to_value(GrepMeta { shape: Shape::Matches, files, truncated, total }).ok()
+        let shown = output.matches.iter().take(MAX_MATCHES);
+        let lines = shown.map(|found| (found.path.as_str(), found.line_number, found.line.as_str()));
+        card::matches_meta(lines, output.matches.len(), output.partial)
     }
 
     fn present_call(&self, args: &GrepArgs) -> Option<CallCard> {
@@ -174,16 +159,7 @@ impl TypedTool for Grep {
     }
 
     fn present_result(&self, _args: &GrepArgs, result: &DurableResult) -> Option<ResultCard> {
-        if result.is_error {
-            return None;
-        }
-        let meta = GrepMeta::deserialize(result.meta.as_ref()?).ok()?;
-        Some(ResultCard::Search(SearchResult {
-            title: None,
-            hits: SearchHits::Matches(meta.files),
-            truncated: meta.truncated,
-            total: meta.total,
-        }))
+        card::matches_card(result)
     }
 
     fn section(&self) -> Option<PromptSection> {
@@ -262,26 +238,11 @@ fn groups(matches: &[Match]) -> String {
     text
 }
 
-/// What the search card is made from.
-#[derive(Serialize, Deserialize)]
-struct GrepMeta {
-    shape: Shape,
-    files: Vec<SearchFileMatches>,
-    truncated: bool,
-    total: u64,
-}
-
-/// Tells the card data of `grep` from that of `glob`.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Shape {
-    Matches,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Bench;
+    use protocol::card::{SearchFileMatches, SearchHits, SearchLineMatch, SearchResult};
     use serde_json::json;
     use services::file_search::{GrepFound, GrepMatch, SearchError};
     use std::path::PathBuf;

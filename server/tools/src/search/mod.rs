@@ -1,5 +1,6 @@
 //! Searching the tree.
 
+pub(crate) mod card;
 pub mod glob;
 pub mod grep;
 pub mod page;
@@ -15,8 +16,6 @@ use std::sync::Arc;
 
 /// Cap on all bytes that one search may find.
 const MAX_TOTAL_BYTES: usize = 20_000_000;
-/// Cap on a search card's data, serialised.
-const MAX_META_BYTES: usize = 65_536;
 
 /// The family's tools, in order.
 pub fn tools() -> Vec<Arc<dyn Tool>> {
