@@ -75,6 +75,8 @@ impl FileSystem for DiskFiles {
 
 pub struct Workspace {
     pub folder: TempDir,
+    /// The session's folder as it was opened: perhaps a link.
+    pub root: PathBuf,
     pub pool: Arc<Pool>,
     pub servers: Arc<SessionServers>,
     pub disk: Arc<DiskFiles>,
@@ -119,11 +121,22 @@ impl Workspace {
         changes: impl IntoIterator<Item = (String, ServerChange)>,
         options: LspOptions,
     ) -> Self {
+        let root = folder.path().to_owned();
+        Self::open_at(root, folder, changes, options)
+    }
+
+    /// With a session's folder somewhere in `folder`.
+    pub fn open_at(
+        root: PathBuf,
+        folder: TempDir,
+        changes: impl IntoIterator<Item = (String, ServerChange)>,
+        options: LspOptions,
+    ) -> Self {
         let pool = Arc::new(Pool::new(options));
         let disk = Arc::new(DiskFiles { unsaved: Mutex::default() });
         let servers = provider_lsp::table::servers(changes);
         let parts = SessionParts {
-            roots: vec![folder.path().to_owned()],
+            roots: vec![root.clone()],
             files: disk.clone(),
             servers,
             is_trusted: false,
@@ -131,11 +144,11 @@ impl Workspace {
         };
         let servers = Arc::new(SessionServers::new(pool.clone(), parts));
         let files = Arc::new(TellingFiles::new(disk.clone(), servers.clone()));
-        Self { folder, pool, servers, disk, files }
+        Self { folder, root, pool, servers, disk, files }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join(name)
+        self.root.canonicalize().unwrap().join(name)
     }
 
     pub fn put(&self, name: &str, text: &str) {
