@@ -105,4 +105,6 @@ impl FileSystem for LocalFileSystem {
 #[cfg(test)]
 mod byte_tests;
 #[cfg(test)]
+mod escape_tests;
+#[cfg(test)]
 mod tests;
