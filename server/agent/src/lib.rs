@@ -5,18 +5,22 @@
 //! * [`state`]: the fold. * [`history`]: log → messages. * [`prompt`]: the system prompt and injected context.
 //! * [`turn`], [`step`]: one prompt to its end; one model request and its calls.
 //! * [`jobs`]: work that goes on between turns. * [`inbox`]: what enters without a prompt.
+//! * [`plan_mode`]: the way out of plan mode.
 //! * [`fork`]: the part of a log that another session begins with.
+//! * [`compaction`]: making room in the model's context.
 //! * [`subagents`]: agents that agents start.
 //! * [`commands`]: slash commands. * [`title`]: the title made from the first prompt.
 
 #![deny(missing_docs)]
 
 pub mod commands;
+mod compaction;
 pub mod core;
 pub mod fork;
 pub mod history;
 pub mod inbox;
 pub mod jobs;
+mod plan_mode;
 pub mod prompt;
 pub mod session;
 pub mod state;

@@ -2,8 +2,11 @@
 
 mod context;
 mod hooks;
+mod room;
 
+use crate::compaction::Compacted;
 use crate::history::history;
+use crate::plan_mode;
 use crate::prompt::{RUNTIME_CONTEXT, runtime_context, system_prompt};
 use crate::session::Shared;
 use crate::step::{Answer, StepId, ask};
@@ -12,12 +15,13 @@ use pipeline::registry::{ActivationContext, ResolveError, ResolvedToolSet};
 use pipeline::schedule::Batch;
 use pipeline::sdk::program_sections;
 use protocol::content::ContentBlock;
-use protocol::event::{AbortCause, HeaderReason, SessionEvent, TitleSource, TurnEndReason};
+use protocol::event::{AbortCause, CompactionReason, HeaderReason, SessionEvent, TitleSource, TurnEndReason};
 use protocol::id::MessageId;
 use protocol::message::{AssistantMessage, ContextForm, MessageSource, UserMessage};
 use protocol::mode::Mode;
 use protocol::model::{FinishReason, ModelRequest};
 use protocol::tool::ToolFailure;
+use services::model::ModelErrorKind;
 use services::session_store::StoreError;
 use services::spill::SpillRequest;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -95,10 +99,19 @@ impl<'a> Turn<'a> {
         };
         self.tell_skills(&tool_set).await?;
         self.load_invoked().await?;
-        let request = match self.request(&tool_set)? {
+        let mut request = match self.request(&tool_set)? {
             Ok(request) => request,
             Err(failure) => return Ok(Some(unprepared(&failure.message))),
         };
+        if self.is_full(&request) {
+            if self.make_room(CompactionReason::Threshold, &tool_set).await? == Compacted::Cancelled {
+                return Ok(Some(aborted()));
+            }
+            request = match self.request(&tool_set)? {
+                Ok(request) => request,
+                Err(failure) => return Ok(Some(unprepared(&failure.message))),
+            };
+        }
         core.flush().await?;
         let answer = ask(core, &*self.shared.models, request, id, attempts, &self.cancel).await;
         let (message, finish) = match answer {
@@ -112,6 +125,9 @@ impl<'a> Turn<'a> {
                 return Ok(None);
             }
             Answer::Cancelled => return Ok(Some(aborted())),
+            Answer::Failed(error) if error.kind == ModelErrorKind::ContextWindowExceeded => {
+                return self.after_overflow(error, &tool_set).await;
+            }
             Answer::Failed(error) => {
                 return Ok(Some(TurnEndReason::Error {
                     message: error.message,
@@ -191,6 +207,7 @@ impl<'a> Turn<'a> {
         for message in result.additional_contexts {
             self.shared.core.append(SessionEvent::UserMessage { message })?;
         }
+        plan_mode::leave_after(&self.shared.core, message)?;
         if self.cancel.is_cancelled() {
             return Ok(Some(aborted()));
         }

@@ -91,7 +91,9 @@ fn plan_policy() -> PromptSection {
          the tool list stays the same, and these rules come before the tools' own. Do not use todo_write for the \
          planning. Ask only for decisions that looking cannot settle. A plan is ready when someone else could carry \
          it out without deciding anything: the goal and how success is checked, the changes grouped by part, \
-         interfaces, schemas and data flow, edge cases, tests, and what you assumed. Then present it and wait."
+         interfaces, schemas and data flow, edge cases, tests, and what you assumed. Then present it with exit_plan_mode, as the only and last call of \
+         your answer; if the user wants to keep planning, revise it and present it again. If it cannot be reviewed, \
+         stay in plan mode and ask the user to switch the mode."
             .to_owned(),
     )
 }
