@@ -7,7 +7,7 @@ use crate::{PresentContext, text};
 use agent_client_protocol::v1::schema::{
     Cost, CurrentModeUpdate, SessionInfoUpdate, SessionModeId, SessionUpdate, UsageUpdate,
 };
-use protocol::event::SessionEvent;
+use protocol::event::{CompactionReason, SessionEvent};
 use protocol::id::MessageId;
 use protocol::message::MessageSource;
 use protocol::mode::Mode;
@@ -33,7 +33,7 @@ pub enum Showing {
 pub fn present_event(ctx: &PresentContext, event: &SessionEvent, showing: Showing) -> Vec<SessionUpdate> {
     let replay = showing == Showing::Replay;
     match event {
-        SessionEvent::UserMessage { message } if replay && message.source == MessageSource::User => {
+        SessionEvent::UserMessage { message } if replay && is_from_person(&message.source) => {
             user_message(ctx, message)
         }
         SessionEvent::AssistantMessage { message, .. } if replay => assistant_message(message),
@@ -45,6 +45,16 @@ pub fn present_event(ctx: &PresentContext, event: &SessionEvent, showing: Showin
             } else {
                 vec![present_text(message_id, text)]
             }
+        }
+        // Whoever typed `/compact` is answered by it.
+        SessionEvent::Compaction { message, reason, tokens_before, tokens_after, .. }
+            if *reason != CompactionReason::Command =>
+        {
+            let text = format!(
+                "*Earlier messages were summarised for the model to make room (about {tokens_before} → {tokens_after} \
+                 tokens). What you see here stays.*\n\n"
+            );
+            vec![present_text(&message.id, &text)]
         }
         SessionEvent::CommandRun { command_id, name, args } if replay => {
             // The input keeps the white space it was typed with.
@@ -79,6 +89,11 @@ pub fn present_usage(
     let size = context_window.filter(|_| ctx.quirks.usage_updates)?;
     let cost = cost_usd.map(|amount| Cost::new(amount, "USD"));
     Some(SessionUpdate::UsageUpdate(UsageUpdate::new(used_tokens, size).cost(cost)))
+}
+
+/// Whether a message is told as what the user said. To a child, its parent is the user.
+fn is_from_person(source: &MessageSource) -> bool {
+    matches!(source, MessageSource::User | MessageSource::Coordinator { .. })
 }
 
 #[cfg(test)]

@@ -33,8 +33,11 @@ pub trait ExtraCommand: Send + Sync {
     async fn run(&self, input: &str) -> Result<String, String>;
 }
 
+/// Name of the command that needs the whole session, which runs it itself.
+pub(crate) const COMPACT: &str = "compact";
+
 /// The agent's own commands, in the order in which they are offered.
-const COMMANDS: [Command; 4] = [
+const COMMANDS: [Command; 5] = [
     Command {
         name: "plan",
         description: "Explore and plan without changing anything",
@@ -46,6 +49,11 @@ const COMMANDS: [Command; 4] = [
         hint: Some("[read-only | ask | workspace-write | danger-full-access]"),
     },
     Command { name: "model", description: "Show or switch the model", hint: Some("[provider/model]") },
+    Command {
+        name: COMPACT,
+        description: "Replace earlier messages by a summary to make room",
+        hint: Some("[what to keep above all]"),
+    },
     Command { name: "help", description: "Show what can be typed", hint: None },
 ];
 

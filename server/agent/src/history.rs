@@ -1,27 +1,94 @@
 //! Log → the messages a model request carries. Derived from the log alone; pure.
 
+use protocol::content::ContentBlock;
 use protocol::event::{Record, SessionEvent, interrupted_call};
-use protocol::id::CallId;
-use protocol::message::{AssistantMessage, ToolResultMessage};
+use protocol::id::{CallId, MessageId};
+use protocol::message::{AssistantMessage, ToolResultMessage, UserMessage};
 use protocol::model::HistoryMessage;
 use std::collections::HashSet;
 
-/// The conversation as the model is shown it.
+/// Characters of a tool result from which on pruning shortens it, and how many of its two ends stay.
+const PRUNE_FROM_CHARS: usize = 8192;
+const PRUNED_HEAD_CHARS: usize = 4096;
+const PRUNED_TAIL_CHARS: usize = 1024;
+/// What stands for the middle of a pruned result. Fixed, so that a cached prefix stays the same.
+const PRUNED: &str = "\n\n[The middle of this old result was left out to make room; run the tool again if you need it.]\n\n";
+
+/// The conversation as the model is shown it: after the last compaction, with old results pruned.
 pub fn history(records: &[Record]) -> Vec<HistoryMessage> {
-    let mut messages = Vec::new();
-    for record in records {
-        match &record.event {
-            SessionEvent::UserMessage { message } => messages.push(HistoryMessage::User(message.clone())),
-            SessionEvent::AssistantMessage { message, .. } if !message.blocks.is_empty() => {
-                messages.push(HistoryMessage::Assistant(message.clone()));
+    let (summary, start) = surface_start(records);
+    let mut messages: Vec<HistoryMessage> = summary.cloned().map(HistoryMessage::User).into_iter().collect();
+    messages.extend(records[start..].iter().filter_map(message_of));
+    if let Some((at, before)) = last_prune(records)
+        && at >= start
+    {
+        let until = before.and_then(|id| messages.iter().position(|message| message_id(message) == Some(id)));
+        // A message that is not there any more stood before what a later compaction kept.
+        let until = until.unwrap_or(if before.is_some() { 0 } else { messages.len() });
+        for message in &mut messages[..until] {
+            if let HistoryMessage::ToolResult(result) = message {
+                result.content.iter_mut().for_each(prune);
             }
-            SessionEvent::ToolResult { message, .. } => {
-                messages.push(HistoryMessage::ToolResult(message.clone()));
-            }
-            _ => {}
         }
     }
     messages
+}
+
+/// The summary in force, and where the records begin that are still sent.
+pub(crate) fn surface_start(records: &[Record]) -> (Option<&UserMessage>, usize) {
+    let last = records.iter().enumerate().rev().find_map(|(at, record)| match &record.event {
+        SessionEvent::Compaction { message, first_kept, .. } => Some((at, message, first_kept.as_ref())),
+        _ => None,
+    });
+    let Some((at, message, first_kept)) = last else { return (None, 0) };
+    let start = first_kept.and_then(|id| {
+        records[..at].iter().rposition(|record| match &record.event {
+            SessionEvent::UserMessage { message } => message.id == *id,
+            SessionEvent::AssistantMessage { message, .. } => message.id == *id,
+            _ => false,
+        })
+    });
+    (Some(message), start.unwrap_or(at))
+}
+
+/// The message of a record, when the record is one.
+fn message_of(record: &Record) -> Option<HistoryMessage> {
+    match &record.event {
+        SessionEvent::UserMessage { message } => Some(HistoryMessage::User(message.clone())),
+        SessionEvent::AssistantMessage { message, .. } if !message.blocks.is_empty() => {
+            Some(HistoryMessage::Assistant(message.clone()))
+        }
+        SessionEvent::ToolResult { message, .. } => Some(HistoryMessage::ToolResult(message.clone())),
+        _ => None,
+    }
+}
+
+/// Identity of a message; results have none of their own.
+pub(crate) fn message_id(message: &HistoryMessage) -> Option<&MessageId> {
+    match message {
+        HistoryMessage::User(message) => Some(&message.id),
+        HistoryMessage::Assistant(message) => Some(&message.id),
+        HistoryMessage::ToolResult(_) => None,
+    }
+}
+
+fn last_prune(records: &[Record]) -> Option<(usize, Option<&MessageId>)> {
+    records.iter().enumerate().rev().find_map(|(at, record)| match &record.event {
+        SessionEvent::CompactionPrune { before, .. } => Some((at, before.as_ref())),
+        _ => None,
+    })
+}
+
+/// Shortens a long text to its ends.
+pub(crate) fn prune(block: &mut ContentBlock) {
+    let ContentBlock::Text { text } = block else { return };
+    let n_chars = text.chars().count();
+    if n_chars <= PRUNE_FROM_CHARS {
+        return;
+    }
+    let head: String = text.chars().take(PRUNED_HEAD_CHARS).collect();
+    let tail: String = text.chars().skip(n_chars - PRUNED_TAIL_CHARS).collect();
+    *text = head + PRUNED + &tail;
 }
 
 /// A requested call without a result, and whether it was started.

@@ -1,6 +1,7 @@
 //! A session: one task owns it, takes prompts in order, and runs one turn at a time.
 
 use crate::commands::{self, Command, CommandEnd, ExtraCommand};
+use crate::compaction::{compact, told};
 use crate::core::{Core, Observer};
 use crate::history;
 use crate::inbox::Inbox;
@@ -16,7 +17,9 @@ use pipeline::registry::ScopeKey;
 use pipeline::schedule::Pipeline;
 use pipeline::source::ToolSource;
 use protocol::content::ContentBlock;
-use protocol::event::{AbortCause, Record, SessionEvent, SessionHeader, TitleSource, TurnEndReason};
+use protocol::event::{
+    AbortCause, CompactionReason, Record, SessionEvent, SessionHeader, TitleSource, TurnEndReason,
+};
 use protocol::id::MessageId;
 use protocol::live::LiveUpdate;
 use protocol::message::MessageSource;
@@ -412,6 +415,11 @@ impl Drop for Work {
 }
 
 impl Shared {
+    /// What the model was told of deeper folders may be gone from its context.
+    pub(crate) fn forget_instructed_folders(&self) {
+        self.instructed_folders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn work(self: &Arc<Self>) -> Work {
         self.n_working.send_modify(|n_working| *n_working += 1);
         Work(self.clone())
@@ -589,7 +597,13 @@ async fn run_command(
         name: command.name.to_owned(),
         args: input.clone(),
     })?;
-    let running = commands::run(core, &shared.commands, command, &input, &content[1..]);
+    let running = async {
+        if command.name != commands::COMPACT {
+            return commands::run(core, &shared.commands, command, &input, &content[1..]).await;
+        }
+        let compacted = compact(shared, CompactionReason::Command, input.trim(), cancel).await?;
+        Ok(CommandEnd::Told(told(compacted)))
+    };
     let end = match cancel.run_until_cancelled(running).await {
         Some(end) => end?,
         None => CommandEnd::Told(Err("The command was cancelled.".to_owned())),

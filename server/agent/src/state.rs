@@ -105,6 +105,14 @@ impl SessionState {
             SessionEvent::TodoWrite { todos } => self.todos = Some(todos.clone()),
             SessionEvent::Title { title, source } => self.title = Some((title.clone(), *source)),
             SessionEvent::AssistantMessage { usage: Some(usage), .. } => self.usage = Some(*usage),
+            SessionEvent::CompactionPrune { tokens_after, .. } => self.usage = Some(estimated(*tokens_after)),
+            SessionEvent::Compaction { tokens_after, .. } => {
+                self.usage = Some(estimated(*tokens_after));
+                // The messages that told these may be gone; they are told again with the next step.
+                self.runtime_context = None;
+                self.instructions.clear();
+                self.skills = None;
+            }
             SessionEvent::UserMessage { message } => match &message.source {
                 MessageSource::AgentInstructions { changes } => {
                     for InstructionChange { path, digest } in changes {
@@ -124,4 +132,9 @@ impl SessionState {
             _ => {}
         }
     }
+}
+
+/// A context that was measured here, not by the provider.
+fn estimated(tokens: u64) -> Usage {
+    Usage { input_tokens: tokens, ..Usage::default() }
 }

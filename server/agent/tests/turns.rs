@@ -378,3 +378,71 @@ async fn closing_awaits_the_turn_and_later_prompts_are_told() {
     assert_eq!(running.await.unwrap(), ABORTED);
     assert_eq!(fixture.prompt("two").await, PromptEnd::Closed);
 }
+
+/// Two turns whose first is long enough to be summarised.
+fn long_then(mut answers: Vec<Vec<Piece>>) -> Fixture {
+    answers.insert(0, says(&"word ".repeat(2000)));
+    Fixture::new(answers)
+}
+
+fn compactions(log: &MemoryLog) -> usize {
+    let events = log.events.lock().unwrap();
+    events.iter().filter(|event| matches!(event, SessionEvent::Compaction { .. })).count()
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_long_is_asked_again_with_a_summary() {
+    let overflow = vec![Piece::Fails(ModelErrorKind::ContextWindowExceeded)];
+    let fixture = long_then(vec![overflow, says("Summary."), says("Done.")]);
+    fixture.prompt("first").await;
+    assert_eq!(fixture.prompt("second").await, PromptEnd::Turn(TurnEndReason::Completed));
+    assert_eq!(compactions(&fixture.log), 1);
+    let requests = fixture.models.requests.lock().unwrap();
+    let HistoryMessage::User(first) = &requests.last().unwrap().messages[0] else {
+        panic!("no user message first")
+    };
+    assert_eq!(first.source, protocol::message::MessageSource::Checkpoint);
+    assert!(first.content[0].as_text().unwrap().contains("Summary."));
+}
+
+#[tokio::test]
+async fn a_request_that_stays_too_long_fails_and_says_why_instead_of_looping() {
+    let overflow = || vec![Piece::Fails(ModelErrorKind::ContextWindowExceeded)];
+    let fixture = long_then(vec![overflow(), says("Summary."), overflow()]);
+    fixture.prompt("first").await;
+    let end = fixture.prompt("second").await;
+    let PromptEnd::Turn(TurnEndReason::Error { message, code }) = end else { panic!("{end:?}") };
+    assert_eq!(code, "CONTEXT_WINDOW_EXCEEDED");
+    assert!(message.contains("still too long"), "{message}");
+    assert_eq!(compactions(&fixture.log), 1);
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_summarise_is_replaced_by_a_plain_list_and_the_user_is_told() {
+    let overflow = || vec![Piece::Fails(ModelErrorKind::ContextWindowExceeded)];
+    let fixture = long_then(vec![overflow(), overflow(), says("Done.")]);
+    fixture.prompt("first").await;
+    assert_eq!(fixture.prompt("second").await, PromptEnd::Turn(TurnEndReason::Completed));
+    let events = fixture.log.events.lock().unwrap();
+    let notices = events.iter().filter(
+        |event| matches!(event, SessionEvent::Notice { text, .. } if text.contains("could not summarise")),
+    );
+    assert_eq!(notices.count(), 1);
+}
+
+#[tokio::test]
+async fn compact_that_fails_or_is_cancelled_leaves_the_session_as_it_was() {
+    for broken in [Piece::Fails(ModelErrorKind::Auth), Piece::Hangs] {
+        let fixture = long_then(vec![vec![broken]]);
+        fixture.prompt("first").await;
+        let end = fixture.prompt("/compact");
+        let stop = async {
+            while fixture.models.requests.lock().unwrap().len() < 2 {
+                tokio::task::yield_now().await;
+            }
+            fixture.session.cancel();
+        };
+        futures::join!(end, stop);
+        assert_eq!(compactions(&fixture.log), 0);
+    }
+}

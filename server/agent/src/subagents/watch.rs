@@ -81,7 +81,9 @@ impl ChildWatch {
             tokio::spawn(async move {
                 tokio::time::sleep(SHOWN_EVERY).await;
                 if let Some(watch) = this.upgrade() {
-                    watch.show(|progress| progress.is_scheduled = false);
+                    // A pointer: a closure of its own in here would be one more instance of `show` each time.
+                    let settle: fn(&mut Progress) = |progress| progress.is_scheduled = false;
+                    watch.show(settle);
                 }
             });
         }
