@@ -6,7 +6,7 @@ use serde_json::json;
 /// A configuration in which a Python script of our own serves `.fk` files: definition is the first line of the file.
 fn script() -> &'static str {
     r#"
-import sys, json
+import sys, json, time
 def read():
     n = 0
     while True:
@@ -20,11 +20,23 @@ def send(id, result):
     sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n" % len(text) + text)
     sys.stdout.buffer.flush()
 text = ""
+def tell(document, new):
+    global text
+    text = new
+    if "LATE" in text: time.sleep(0.6)
+    at = {"line": 0, "character": 0}
+    found = [{"range": {"start": at, "end": at}, "message": line} for line in text.splitlines() if "BAD" in line]
+    params = {"uri": document["uri"], "version": document["version"], "diagnostics": found}
+    body = json.dumps({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params}).encode()
+    sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    sys.stdout.buffer.flush()
 while True:
     m = read()
     if m["method"] == "initialize":
         send(m["id"], {"capabilities": {"textDocumentSync": 1, "definitionProvider": True, "hoverProvider": True}})
-    elif m["method"] == "textDocument/didOpen": text = m["params"]["textDocument"]["text"]
+    elif m["method"] == "textDocument/didOpen": tell(m["params"]["textDocument"], m["params"]["textDocument"]["text"])
+    elif m["method"] == "textDocument/didChange":
+        tell(m["params"]["textDocument"], m["params"]["contentChanges"][0]["text"])
     elif m["method"] == "textDocument/hover": send(m["id"], {"contents": text})
     elif m["method"] == "textDocument/definition":
         at = {"line": 0, "character": 0}
@@ -71,4 +83,52 @@ fn a_missing_server_is_named_and_the_turn_goes_on() {
         .prompt("where is it?");
     let said = stage.model().requests().last().unwrap().to_string();
     assert!(said.contains("no-such-language-server (fake) is not installed"), "{said}");
+}
+
+// L01: what an edit breaks is told with its result, whatever tool made it; what is found later comes with the next step.
+#[test]
+fn an_edit_tells_what_it_broke_at_once_or_at_the_next_step() {
+    let question = json!({ "operation": "hover", "file_path": "a.fk", "line": 1, "character": 1 });
+    let replace = |old: &str, new: &str| {
+        calls("edit", json!({ "file_path": "a.fk", "old_string": old, "new_string": new }))
+    };
+    let run = served()
+        .file("a.fk", "one\n")
+        .model(calls("read", json!({ "file_path": "a.fk" })))
+        .model(calls("lsp", question))
+        .model(replace("one", "one\nBAD two"))
+        .model(calls("write", json!({ "file_path": "a.fk", "content": "BAD two\nLATE BAD three\n" })))
+        .model(calls("bash", json!({ "command": "sleep 1.5", "description": "Wait" })))
+        .model(says("Done."))
+        .start();
+    assert_eq!(run.prompt("go"), "end_turn");
+    let results = run.results_for_model();
+    assert!(results[2].contains("reports 1 new error:\na.fk:1:1: BAD two"), "{}", results[2]);
+    assert!(!results[3].contains("BAD"), "{}", results[3]);
+    let users = run.user_texts_for_model();
+    let notice = users.iter().find(|text| text.contains("reports 1 new error"));
+    assert!(notice.is_some_and(|text| text.contains("LATE BAD three") && !text.contains("two")), "{users:?}");
+    assert_eq!(run.prompt("/diagnostics"), "end_turn");
+    run.wait_for_update("agent_message_chunk", |update| {
+        let text = update["content"]["text"].as_str().unwrap_or_default();
+        text.contains("- a.fk:1:1: BAD two\n- a.fk:1:1: LATE BAD three")
+    });
+}
+
+#[test]
+fn edits_tell_nothing_where_that_is_switched_off() {
+    let command = json!(["python3", "-c", script()]);
+    let question = json!({ "operation": "hover", "file_path": "a.fk", "line": 1, "character": 1 });
+    let run = scenario()
+        .config(&format!(
+            "[lsp]\ndiagnostics_after_edit = false\n[lsp.fake]\nextensions = [\"fk\"]\ncommand = {command}\n"
+        ))
+        .file("a.fk", "one\n")
+        .model(calls("read", json!({ "file_path": "a.fk" })))
+        .model(calls("lsp", question))
+        .model(calls("write", json!({ "file_path": "a.fk", "content": "BAD\n" })))
+        .model(says("Done."))
+        .start();
+    assert_eq!(run.prompt("go"), "end_turn");
+    assert!(!run.results_for_model()[2].contains("BAD"), "{}", run.results_for_model()[2]);
 }

@@ -58,7 +58,10 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
         pipeline: Arc::new(pipeline(&config, &*sandbox, hooks.clone())?),
         hooks,
         problems,
-        language_servers: Arc::new(provider_lsp::Pool::new(provider_lsp::LspOptions::default())),
+        language_servers: Arc::new(provider_lsp::Pool::new(provider_lsp::LspOptions {
+            idle: config.lsp.idle_stop,
+            ..provider_lsp::LspOptions::default()
+        })),
         spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
         mcp_servers: Arc::new(LocalMcpServers),
         web: Some(Arc::new(HttpWeb::new(web_settings(&config), search_keys(&paths)))),

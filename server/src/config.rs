@@ -206,13 +206,19 @@ pub struct SessionConfig {
 pub struct LspConfig {
     /// Whether the model is told of new diagnostics after an edit.
     pub diagnostics_after_edit: bool,
+    /// After how long without use a language server ends.
+    pub idle_stop: Duration,
     /// New servers, and changes to those of the built-in table, by name.
     pub servers: BTreeMap<String, LspServerConfig>,
 }
 
 impl Default for LspConfig {
     fn default() -> Self {
-        Self { diagnostics_after_edit: true, servers: BTreeMap::new() }
+        Self {
+            diagnostics_after_edit: true,
+            idle_stop: Duration::from_secs(600),
+            servers: BTreeMap::new(),
+        }
     }
 }
 

@@ -53,7 +53,8 @@ pub async fn run(args: DoctorArgs) -> ExitCode {
     }
     let folders = BTreeSet::from([&paths.data, &paths.state]);
     found.extend(folders.into_iter().map(|folder| checks::folder(folder, machine::try_writing(folder))));
-    let servers = machine::language_servers().await;
+    let folder = workspace.unwrap_or_default();
+    let servers = machine::language_servers(&config, &folder).await;
     found.push(checks::language_servers(&servers));
     found.extend(checks::placeholder(&servers));
     found.extend(checks::programs(&config, |program| machine::find_program(program).is_some()));

@@ -200,6 +200,7 @@ fn read_tools(section: &mut Section<'_, '_>, config: &mut Config) {
 fn read_lsp(section: &mut Section<'_, '_>, config: &mut Config) {
     let after_edit = section.value("diagnostics_after_edit", Need::Nothing, values::boolean);
     take(&mut config.lsp.diagnostics_after_edit, after_edit);
+    take(&mut config.lsp.idle_stop, section.value("idle_stop", Need::Nothing, values::duration));
     section.other_sections(Need::Trust, |name, section| {
         let server = config.lsp.servers.entry(name.to_owned()).or_default();
         take(&mut server.command, section.value("command", Need::Trust, values::command).map(Some));

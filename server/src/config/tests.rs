@@ -90,6 +90,7 @@ mode = "ask"
 max_turn_requests = 40
 [lsp]
 diagnostics_after_edit = false
+idle_stop = "90s"
 [lsp.rust]
 command = ["rust-analyzer", ""]
 extensions = [".rs"]
@@ -153,6 +154,7 @@ v2 = true
         session: SessionConfig { mode: Mode::Ask, max_turn_requests: Some(40) },
         lsp: LspConfig {
             diagnostics_after_edit: false,
+            idle_stop: Duration::from_secs(90),
             servers: BTreeMap::from([
                 ("rust".to_owned(), rust),
                 ("typescript".to_owned(), LspServerConfig::default()),

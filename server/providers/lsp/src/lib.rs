@@ -23,6 +23,7 @@ mod translate;
 mod watching;
 
 pub use files::TellingFiles;
+pub use place::{Program, program as find_program};
 pub use pool::Pool;
 pub use session::{SessionParts, SessionServers};
 pub use table::{ServerChange, ServerSpec};

@@ -121,20 +121,26 @@ pub(super) fn placeholder(servers: &[LanguageServer]) -> Option<Check> {
     Some(check.remedy(format!("rustup component add {}", server.program)))
 }
 
-/// Language servers of the usual languages.
+/// Language servers: those found, and of each language without one the first that could be installed, and how.
 pub(super) fn language_servers(servers: &[LanguageServer]) -> Check {
-    let names = |wanted: bool| {
-        let names: Vec<_> = servers
-            .iter()
-            .filter(|server| server.is_there == wanted)
-            .map(|server| format!("{} ({})", server.program, server.languages))
-            .collect();
-        names.join(", ")
+    let found: Vec<_> = servers.iter().filter(|server| server.is_there).collect();
+    let mut missing: Vec<&LanguageServer> = Vec::new();
+    for server in servers {
+        let is_served = found.iter().chain(&missing).any(|other| other.languages == server.languages);
+        if !is_served {
+            missing.push(server);
+        }
+    }
+    let name = |server: &&LanguageServer| format!("{} ({})", server.program, server.languages);
+    let install = |server: &&LanguageServer| match server.install.as_str() {
+        "" => name(server),
+        install => format!("{}: {install}", name(server)),
     };
-    let (found, missing) = (names(true), names(false));
+    let found = found.iter().map(name).collect::<Vec<_>>().join(", ");
+    let missing = missing.iter().map(install).collect::<Vec<_>>().join("; ");
     let subject = "language servers";
     match (found.is_empty(), missing.is_empty()) {
-        (true, _) => Check::new(Verdict::Doubtful, subject, "none on PATH")
+        (true, _) => Check::new(Verdict::Doubtful, subject, "none found")
             .remedy(format!("for the lsp tool, install those of your languages: {missing}")),
         (false, true) => Check::new(Verdict::Good, subject, found),
         (false, false) => Check::new(Verdict::Good, subject, found)

@@ -1,6 +1,7 @@
 //! What the checks ask of the machine: folders, programs, one connection.
 
 use crate::config::{Config, Environment};
+use provider_lsp::Program;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -13,46 +14,56 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a program may take to say its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The usual language servers: program, and the languages for a person.
-const LANGUAGE_SERVERS: [(&str, &str); 10] = [
-    ("rust-analyzer", "Rust"),
-    ("typescript-language-server", "TypeScript, JavaScript"),
-    ("pyright-langserver", "Python"),
-    ("gopls", "Go"),
-    ("clangd", "C, C++"),
-    ("jdtls", "Java"),
-    ("ruby-lsp", "Ruby"),
-    ("lua-language-server", "Lua"),
-    ("bash-language-server", "shell"),
-    ("zls", "Zig"),
-];
-
 /// A language server that may be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LanguageServer {
     /// Its program.
-    pub program: &'static str,
+    pub program: String,
     /// The languages, for a person.
-    pub languages: &'static str,
-    /// Whether it is on PATH and runs.
+    pub languages: String,
+    /// How to install it, one line.
+    pub install: String,
+    /// Whether it was found and runs.
     pub is_there: bool,
-    /// Whether it is on PATH and does not run.
+    /// Whether it was found and does not run.
     pub is_lame: bool,
 }
 
-/// Looks for the usual language servers.
-pub(super) async fn language_servers() -> Vec<LanguageServer> {
+/// Looks for the language servers of the provider's table as changed by the configuration, where the provider looks.
+pub(super) async fn language_servers(config: &Config, workspace: &Path) -> Vec<LanguageServer> {
+    let changes = config.lsp.servers.iter().map(|(name, server)| {
+        let change = provider_lsp::ServerChange {
+            command: server.command.clone(),
+            extensions: server.extensions.clone(),
+            root_markers: server.root_markers.clone(),
+        };
+        (name.clone(), change)
+    });
+    let is_trusted = config.trusts(workspace);
     let mut servers = Vec::new();
-    for (program, languages) in LANGUAGE_SERVERS {
-        let is_found = find_program(program).is_some();
+    for server in provider_lsp::table::servers(changes) {
+        let Some(program) = server.command.first() else { continue };
+        let found = match provider_lsp::find_program(program, workspace, workspace, is_trusted) {
+            Program::Found(path) => Some(path),
+            Program::Untrusted(_) | Program::Missing => None,
+        };
         // rustup puts a placeholder of this name on PATH, which ends at once when the component is missing.
-        let is_lame = is_found && program == "rust-analyzer" && !says_version(program).await;
-        servers.push(LanguageServer { program, languages, is_there: is_found && !is_lame, is_lame });
+        let is_lame = match &found {
+            Some(path) => program == "rust-analyzer" && !says_version(path.clone()).await,
+            None => false,
+        };
+        servers.push(LanguageServer {
+            program: program.clone(),
+            languages: server.languages.clone(),
+            install: server.install.clone(),
+            is_there: found.is_some() && !is_lame,
+            is_lame,
+        });
     }
     servers
 }
 
-async fn says_version(program: &'static str) -> bool {
+async fn says_version(program: PathBuf) -> bool {
     let asked = tokio::task::spawn_blocking(move || {
         let mut command = Command::new(program);
         command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

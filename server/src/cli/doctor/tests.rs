@@ -23,7 +23,13 @@ fn each_line_names_the_subject_the_finding_and_the_remedy() {
         status: None,
         retry_after: None,
     };
-    let server = |program, is_there| LanguageServer { program, languages: "Rust", is_there, is_lame: false };
+    let server = |program: &str, is_there| LanguageServer {
+        program: program.to_owned(),
+        languages: program.to_uppercase(),
+        install: format!("get {program}"),
+        is_there,
+        is_lame: false,
+    };
     let support = |level| SandboxSupport { level, detail: "Landlock".to_owned() };
     let refused = Err("connection refused".to_owned());
     let denied = Err(io::Error::from(io::ErrorKind::PermissionDenied));
@@ -58,11 +64,11 @@ fn each_line_names_the_subject_the_finding_and_the_remedy() {
         ),
         (
             checks::language_servers(&[server("a", true), server("b", false)]),
-            "ok    language servers  a (Rust) -> for the lsp tool in other languages: b (Rust)\n",
+            "ok    language servers  a (A) -> for the lsp tool in other languages: b (B): get b\n",
         ),
         (
             checks::language_servers(&[server("b", false)]),
-            "warn  language servers  none on PATH -> for the lsp tool, install those of your languages: b (Rust)\n",
+            "warn  language servers  none found -> for the lsp tool, install those of your languages: b (B): get b\n",
         ),
     ];
     for (check, expected) in cases {

@@ -74,6 +74,7 @@ impl FileSystem for DiskFiles {
 }
 
 pub struct Workspace {
+    specs: Vec<provider_lsp::ServerSpec>,
     pub folder: TempDir,
     /// The session's folder as it was opened: perhaps a link.
     pub root: PathBuf,
@@ -138,13 +139,26 @@ impl Workspace {
         let parts = SessionParts {
             roots: vec![root.clone()],
             files: disk.clone(),
-            servers,
+            servers: servers.clone(),
             is_trusted: false,
             diagnostics_after_edit: true,
         };
+        let specs = servers;
         let servers = Arc::new(SessionServers::new(pool.clone(), parts));
         let files = Arc::new(TellingFiles::new(disk.clone(), servers.clone()));
-        Self { folder, root, pool, servers, disk, files }
+        Self { specs, folder, root, pool, servers, disk, files }
+    }
+
+    /// Another session in the same folder, on the same connection.
+    pub fn another_session(&self) -> SessionServers {
+        let parts = SessionParts {
+            roots: vec![self.root.clone()],
+            files: self.disk.clone(),
+            servers: self.specs.clone(),
+            is_trusted: false,
+            diagnostics_after_edit: true,
+        };
+        SessionServers::new(self.pool.clone(), parts)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

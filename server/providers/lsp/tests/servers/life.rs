@@ -19,6 +19,21 @@ async fn many_questions_start_one_server() {
     assert_eq!(workspace.n_messages("start"), 1);
 }
 
+// L07: the second session of a connection uses the server of the first, and it lives until the last of them is gone.
+#[tokio::test]
+async fn sessions_share_one_server() {
+    let workspace = Workspace::fake(&[]);
+    workspace.put("a.fk", "name\n");
+    workspace.hover("a.fk", "name").await.unwrap();
+    let other = workspace.another_session();
+    let query = workspace.question(LspOperation::Hover, "a.fk", "name", 0);
+    other.query(query, &CancellationToken::new()).await.unwrap();
+    assert_eq!(workspace.n_messages("start"), 1);
+    drop(other);
+    workspace.hover("a.fk", "name").await.unwrap();
+    assert_eq!((workspace.n_messages("start"), workspace.n_messages("shutdown")), (1, 0));
+}
+
 #[tokio::test]
 async fn roots_have_a_server_each() {
     let workspace = Workspace::fake(&[]);
