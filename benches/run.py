@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the built program against named baselines in the same run and prints the ratios.
 
-    python3 benches/run.py [ROW …]      rows: start memory step pipeline stream cancel end grep glob edit
+    python3 benches/run.py [ROW …]      rows: start memory step pipeline stream cancel end grep glob lsp edit
 
 Builds the release binary and, once, the baselines below target/tools. CPU is user + system time of the process and of
 the children it waited for; medians of interleaved runs. No row asserts a time: it is read by a person.
@@ -437,6 +437,86 @@ def glob():
     search("glob", {"pattern": "file*MARKS"}, ["--files", "--no-ignore", "--hidden", "--sortr", "modified"], "1 ×", same_files)
 
 
+class LanguageServer:
+    """A raw client of one language server."""
+
+    def __init__(self, argv, folder):
+        self.process = subprocess.Popen(argv, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.n = 0
+        root = Path(folder).as_uri()
+        self.ask("initialize", {"processId": None, "rootUri": root, "capabilities": {},
+                                "workspaceFolders": [{"uri": root, "name": "bench"}]})
+        self.send({"method": "initialized", "params": {}})
+
+    def send(self, message):
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.process.stdin.flush()
+
+    def ask(self, method, params):
+        self.n += 1
+        self.send({"id": self.n, "method": method, "params": params})
+        while True:
+            length = 0
+            while (line := self.process.stdout.readline()) != b"\r\n":
+                if not line:
+                    raise SystemExit("the language server ended unexpectedly")
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            message = json.loads(self.process.stdout.read(length))
+            if message.get("id") == self.n and "method" not in message:
+                return message["result"]
+            if "id" in message:
+                self.send({"id": message["id"], "result": None})
+
+
+def resident_kib(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
+
+
+def lsp():
+    """Our tool and the raw request, to a clangd each, on the same file; ours from the call's start to its end."""
+    if not shutil.which("clangd"):
+        raise SystemExit("the lsp row needs clangd: .ci/install-language-servers installs it")
+    rounds = 30
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.cpp"
+        uses = "".join(f"int use_{i}() {{ return far_away({i}); }}\n" for i in range(2000))
+        path.write_text("int far_away(int x) { return x; }\n" + uses)
+        raw = LanguageServer(["clangd"], folder)
+        raw.send({"method": "textDocument/didOpen", "params": {"textDocument": {
+            "uri": path.as_uri(), "languageId": "cpp", "version": 1, "text": path.read_text()}}})
+        agent = Agent([AGENT, "acp"])
+        agent.initialize()
+        session = agent.session(folder)
+        before = resident_kib(agent.process.pid)
+        for operation, method in (("goToDefinition", "textDocument/definition"), ("findReferences", "textDocument/references")):
+            ours, theirs = [], []
+            for round_ in range(rounds):
+                times = {}
+
+                def seen(update):
+                    if update.get("status"):
+                        times[update["status"]] = time.monotonic()
+
+                # A new line each round, so that no reminder about repeated calls is added.
+                line = 100 + round_
+                column = path.read_text().split("\n")[line].index("far_away") + 1
+                arguments = {"operation": operation, "file_path": str(path), "line": line + 1, "character": column + 1}
+                agent.prompt(session, "/tool lsp " + json.dumps(arguments), seen)
+                params = {"textDocument": {"uri": path.as_uri()}, "position": {"line": line, "character": column}}
+                begun = time.monotonic()
+                raw.ask(method, params | {"context": {"includeDeclaration": True}})
+                if round_ > 2:
+                    theirs.append(time.monotonic() - begun)
+                    ours.append(times["completed"] - times["in_progress"])
+            row(f"lsp {operation}, warm, wall", median_ms(ours), median_ms(theirs), "1.1 ×", name="the raw request")
+        print(f"memory of ours after a server was used: + {(resident_kib(agent.process.pid) - before) / 1024:.1f} MiB")
+        raw.process.kill()
+        agent.end()
+
+
 def edit():
     ours, bare = [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -477,7 +557,7 @@ def edit():
     row("edit and its card, 5 MiB file, one line, wall", median_ms(ours), median_ms(bare), "2 ×", name="read + hash + write + fsync")
 
 
-ROWS = {f.__name__: f for f in (start, memory, step, pipeline, stream, cancel, end, grep, glob, edit)}
+ROWS = {f.__name__: f for f in (start, memory, step, pipeline, stream, cancel, end, grep, glob, lsp, edit)}
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or list(ROWS)
