@@ -8,6 +8,7 @@
 //! * [`present_call`], [`call_in_progress`], [`present_result`]: one tool call from its announcement to its end.
 //! * [`SubCalls`], [`present_sub_calls`], [`with_sub_calls`]: the calls of a program, inside the call that runs it.
 //! * [`terminal_attached`], [`terminal_output`], [`terminal_exited`], [`terminal_text`], [`job_settled`]: a command while it runs, or after its call.
+//! * [`child_progress`], [`child_settled`]: the agent that a call started.
 //! * [`present_event`], [`present_text`], [`present_reasoning`], [`present_mode`], [`present_usage`]: everything else.
 //! * [`permission`], [`questions`]: what a person is asked, and what the answer means.
 //! * [`commands`]: the slash commands on offer.
@@ -20,6 +21,7 @@
 
 mod call;
 mod card;
+mod child;
 pub mod commands;
 mod event;
 mod message;
@@ -42,6 +44,7 @@ mod snapshot_tests;
 
 pub use call::{CallView, call_in_progress, fallback_card, present_call};
 pub use card::terminal::{job_settled, terminal_attached, terminal_exited, terminal_output, terminal_text};
+pub use child::{child_progress, child_settled};
 pub use event::{Showing, present_event, present_mode, present_title, present_usage};
 pub use message::{present_reasoning, present_text};
 pub use result::{ResultContext, WholeText, present_result};

@@ -86,6 +86,8 @@ pub struct ServerParts {
     pub credentials: Arc<dyn Credentials>,
     /// Commands as our own children.
     pub local_shell: Arc<dyn Shell>,
+    /// Lasting terminals of all sessions.
+    pub terminals: Arc<dyn services::terminals::Terminals>,
     /// Confines commands, whoever runs them.
     pub sandbox: Arc<dyn Sandbox>,
     /// Where the program keeps its files.
@@ -392,6 +394,7 @@ impl Server {
                 jobs: None,
                 skills: Some(parts.skills.clone()),
                 subagents: Some(self.family.of(id.clone())),
+                terminals: Some(parts.terminals.clone()),
                 sessions: Some(parts.store.clone()),
                 clock: parts.clock.clone(),
             },
@@ -430,6 +433,7 @@ impl Server {
                 jobs: None,
                 skills: Some(parts.skills.clone()),
                 subagents: Some(self.family.of(id.clone())),
+                terminals: Some(parts.terminals.clone()),
                 sessions: Some(parts.store.clone()),
                 clock: parts.clock.clone(),
             },
@@ -455,6 +459,7 @@ impl Server {
                 Arc::new(DiagnosticsCommand(language_servers.clone())),
                 Arc::new(SessionsCommand { store: parts.store.clone(), cwd }),
             ],
+            parent: None,
         });
         let inbox = Arc::downgrade(session.inbox());
         language_servers.tell_late_findings(Box::new(move |key, text| {

@@ -197,7 +197,7 @@ impl Server {
     /// -32603 when another process has it open or the store fails.
     pub async fn delete(&self, id: &SessionId) -> Result<(), Error> {
         if let Some(open) = self.forget(&wire_id(id)) {
-            open.session.close().await;
+            open.close().await;
         }
         match self.parts().store.delete(id).await {
             Ok(()) | Err(StoreError::NotFound(_)) => Ok(()),

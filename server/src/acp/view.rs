@@ -26,9 +26,9 @@ use base64::Engine;
 use pipeline::tool::Tool;
 use presenters::{
     PresentContext, ResultContext, Showing, SubCalls, TerminalStyle, WholeText, call_in_progress,
-    fallback_card, job_settled, present_call, present_event, present_mode, present_reasoning, present_result,
-    present_text, present_usage, terminal_attached, terminal_exited, terminal_output, terminal_text,
-    with_sub_calls,
+    child_progress, child_settled, fallback_card, job_settled, present_call, present_event, present_mode,
+    present_reasoning, present_result, present_text, present_usage, terminal_attached, terminal_exited,
+    terminal_output, terminal_text, with_sub_calls,
 };
 use protocol::card::{CallCard, ExitState, GenericCall, ResultCard};
 use protocol::content::ContentBlock;
@@ -46,8 +46,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// The part of a result's meta that names the job it started.
-const JOB_META: &str = "jobId";
+/// The parts of a result's meta that name what goes on after the call: a job, an agent.
+const LASTING_META: [&str; 2] = ["jobId", "subagentId"];
 /// How often a command that is shown as text is shown again.
 const TEXT_EVERY: Duration = Duration::from_millis(500);
 /// Largest side of a change that is shown as a whole; beyond it the hunks are.
@@ -195,7 +195,8 @@ impl SessionView {
                 if !was_shown {
                     updates.push(self.result(ctx, &message.call_id, &call, &result).await);
                 }
-                if meta.as_ref().is_some_and(|meta| meta.get(JOB_META).is_some()) {
+                if meta.as_ref().is_some_and(|meta| LASTING_META.iter().any(|name| meta.get(name).is_some()))
+                {
                     if let Some(end) = call.job_end.take() {
                         updates.extend(job_end(ctx, &call, &end, live));
                     } else {
@@ -205,7 +206,7 @@ impl SessionView {
                 }
                 updates
             }
-            SessionEvent::JobSettled { call_id, .. } => {
+            SessionEvent::JobSettled { call_id, .. } | SessionEvent::SubagentSettled { call_id, .. } => {
                 if let Some(call) = shown.jobs.remove(call_id) {
                     return job_end(ctx, &call, &record.event, live).into_iter().collect();
                 }
@@ -283,6 +284,24 @@ impl SessionView {
                 let update = self.result(ctx, call_id, call, result).await;
                 call.settled = Some(result.clone());
                 vec![update]
+            }
+            LiveUpdate::ChildProgress { call_id, text } => {
+                let call = shown.call_mut(call_id);
+                call.map(|call| child_progress(ctx, &call.view(call_id), text)).into_iter().collect()
+            }
+            LiveUpdate::ChildCallAsked { call_id, name, arguments } => {
+                if shown.calls.contains_key(call_id) {
+                    return Vec::new();
+                }
+                let mut call = ShownCall::new(name, arguments.clone(), &self.parts.find_tool);
+                call.asked = true;
+                let update = present_call(ctx, &call.view(call_id));
+                shown.calls.insert(call_id.clone(), call);
+                vec![update]
+            }
+            LiveUpdate::ChildCallEnded { call_id, result } => {
+                let Some(call) = shown.calls.remove(call_id) else { return Vec::new() };
+                vec![self.result(ctx, call_id, &call, result).await]
             }
             LiveUpdate::TerminalAttached { call_id, terminal_id } => {
                 let Some(call) = shown.call_mut(call_id) else { return Vec::new() };
@@ -428,7 +447,13 @@ impl SessionView {
     fn usage(&self, state: &SessionState) -> Option<SessionUpdate> {
         let usage = state.usage?;
         let info = self.parts.models.info(&self.chosen(state).0);
-        present_usage(&self.parts.context, usage.context_tokens(), info.context_window, None)
+        // A sum that leaves out what one model cost would be a lie.
+        let cost = state
+            .spent
+            .iter()
+            .map(|(model, spent)| self.parts.models.info(model).price.map(|price| price.of(spent)));
+        let cost = cost.sum::<Option<f64>>().filter(|_| !state.spent.is_empty());
+        present_usage(&self.parts.context, usage.context_tokens(), info.context_window, cost)
     }
 }
 
@@ -479,8 +504,14 @@ impl Observer for ViewObserver {
 /// How a job ended, in the card of its call. On load a terminal of the client is gone, and the logged end of the output
 /// stands for it.
 fn job_end(ctx: &PresentContext, call: &ShownCall, end: &SessionEvent, live: bool) -> Option<SessionUpdate> {
-    let SessionEvent::JobSettled { call_id, job_id, status, detail, tail, omitted_bytes } = end else {
-        return None;
+    let (call_id, job_id, status, detail, tail, omitted_bytes) = match end {
+        SessionEvent::JobSettled { call_id, job_id, status, detail, tail, omitted_bytes } => {
+            (call_id, job_id, status, detail, tail, omitted_bytes)
+        }
+        SessionEvent::SubagentSettled { call_id, status, text, .. } => {
+            return Some(child_settled(ctx, &call.view(call_id), status, text));
+        }
+        _ => return None,
     };
     let detail = detail.as_ref().map(|detail| format!(", {detail}")).unwrap_or_default();
     let line = format!("{job_id}: {status}{detail}");

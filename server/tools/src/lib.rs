@@ -14,6 +14,8 @@ pub mod search;
 pub mod session_query;
 pub mod shell;
 pub mod skills;
+pub mod subagent;
+pub mod terminal;
 pub mod web;
 
 mod arguments;
@@ -51,12 +53,16 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     }
     tools.extend(search::tools());
     tools.extend(shell::tools());
+    if choice.enables(terminal::TERMINAL) {
+        tools.extend(terminal::tools());
+    }
     tools.extend(jobs::tools());
     tools.extend(web::tools());
     tools.extend(lsp::tools());
     tools.extend(plan::tools());
     tools.extend(ask::tools());
     tools.extend(skills::tools());
+    tools.extend(subagent::tools());
     if choice.enables(session_query::SESSION_QUERY) {
         tools.extend(session_query::tools());
     }

@@ -86,7 +86,7 @@ pub fn agent(server: Arc<Server>) -> v1::Builder<Agent, impl HandleDispatchFrom<
                 let server = on();
                 async move |Checked(notification): Checked<CancelNotification>, _| {
                     if let Some(open) = server.session(&notification.session_id) {
-                        open.session.cancel();
+                        open.cancel();
                     }
                     Ok(())
                 }

@@ -174,7 +174,7 @@ pub(super) fn close(
     let server = server.clone();
     tokio::spawn(async move {
         let _pass = pass.await;
-        open.session.close().await;
+        open.close().await;
         answer_in_order(&server, responder, Ok(CloseSessionResponse::new()));
     });
 }

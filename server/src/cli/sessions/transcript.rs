@@ -129,6 +129,7 @@ fn name_of(source: &MessageSource) -> &str {
         MessageSource::AgentInstructions { .. } => "instructions",
         MessageSource::SkillCatalog { .. } => "skills",
         MessageSource::SkillInvocation { skill } => skill,
+        MessageSource::Coordinator { .. } => "parent",
         MessageSource::Subagent { .. } => "sub-agent",
         MessageSource::Goal => "goal",
         MessageSource::Checkpoint => "summary",
