@@ -1,5 +1,6 @@
 //! The wrapper's command line, written by the service and read by the wrapper.
 
+use crate::backend::Backend;
 use protocol::mode::SandboxMode;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -7,6 +8,8 @@ use std::path::PathBuf;
 /// What the wrapper is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
+    /// What confines; Landlock unless another is named.
+    pub backend: Backend,
     pub mode: SandboxMode,
     /// Paths that may be written under `workspace-write`.
     pub writable: Vec<PathBuf>,
@@ -24,6 +27,9 @@ impl Options {
     /// As arguments.
     pub fn to_arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["--mode".into(), self.mode.id().into()];
+        if self.backend != Backend::Landlock {
+            arguments.extend(["--backend".into(), self.backend.id().into()]);
+        }
         for path in &self.writable {
             arguments.extend(["--writable".into(), path.into()]);
         }
@@ -47,12 +53,14 @@ impl Options {
         let mut arguments = arguments.into_iter();
         let (mut mode, mut network, mut capture, mut dies_with_parent) = (None, None, None, false);
         let mut writable = Vec::new();
+        let mut backend = Backend::Landlock;
         loop {
             let Some(flag) = arguments.next() else { return Err("no command after `--`".into()) };
             let mut value = || arguments.next().ok_or_else(|| format!("{} needs a value", flag.display()));
             match flag.to_str() {
                 Some("--") => break,
                 Some("--mode") => mode = Some(mode_of(&value()?)?),
+                Some("--backend") => backend = backend_of(&value()?)?,
                 Some("--writable") => writable.push(PathBuf::from(value()?)),
                 Some("--network") => network = Some(network_of(&value()?)?),
                 Some("--capture") => capture = Some(PathBuf::from(value()?)),
@@ -65,6 +73,7 @@ impl Options {
             return Err("no command after `--`".into());
         }
         Ok(Self {
+            backend,
             mode: mode.ok_or("--mode is missing")?,
             writable,
             network: network.ok_or("--network is missing")?,
@@ -82,6 +91,13 @@ fn mode_of(value: &OsStr) -> Result<SandboxMode, String> {
         .ok_or_else(|| format!("unknown mode {}", value.display()))
 }
 
+fn backend_of(value: &OsStr) -> Result<Backend, String> {
+    Backend::ALL
+        .into_iter()
+        .find(|backend| value == backend.id())
+        .ok_or_else(|| format!("unknown backend {}", value.display()))
+}
+
 fn network_of(value: &OsStr) -> Result<bool, String> {
     match value.to_str() {
         Some("allow") => Ok(true),
@@ -97,6 +113,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let options = Options {
+            backend: Backend::Bubblewrap,
             mode: SandboxMode::WorkspaceWrite,
             writable: vec!["/a b".into(), "--network".into()],
             network: false,
@@ -105,7 +122,13 @@ mod tests {
             argv: ["bash", "-c", "--", "--mode"].map(OsString::from).to_vec(),
         };
         assert_eq!(Options::parse(options.to_arguments()), Ok(options.clone()));
-        let options = Options { writable: vec![], capture: None, dies_with_parent: false, ..options };
+        let options = Options {
+            backend: Backend::Landlock,
+            writable: vec![],
+            capture: None,
+            dies_with_parent: false,
+            ..options
+        };
         assert_eq!(Options::parse(options.to_arguments()), Ok(options));
     }
 
@@ -120,6 +143,7 @@ mod tests {
             "--mode wide --network allow -- true",
             "--mode read-only --network maybe -- true",
             "--mode read-only --network allow --other -- true",
+            "--mode read-only --network allow --backend hope -- true",
             "--mode",
         ];
         for case in cases {

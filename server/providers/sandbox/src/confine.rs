@@ -6,8 +6,8 @@
 use crate::arguments::Options;
 use services::sandbox::{SandboxLevel, SandboxSupport};
 
-/// How well commands can be confined on this machine.
-pub fn probe() -> SandboxSupport {
+/// How well Landlock can confine commands on this machine.
+pub(crate) fn probe() -> SandboxSupport {
     backend::probe()
 }
 
@@ -101,7 +101,11 @@ mod backend {
                 .handle_access(every_write)?;
         }
         if !options.network {
-            ruleset = ruleset.handle_access(AccessNet::from_all(NETWORK))?;
+            // Never a network that is open though it was denied.
+            ruleset = ruleset
+                .set_compatibility(CompatLevel::HardRequirement)
+                .handle_access(AccessNet::from_all(NETWORK))?
+                .set_compatibility(CompatLevel::BestEffort);
             if confines_files {
                 // Abstract sockets have no path that could be refused.
                 ruleset = ruleset.scope(Scope::AbstractUnixSocket)?;

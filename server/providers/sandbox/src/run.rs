@@ -1,10 +1,13 @@
 //! The wrapper: reads its arguments, restricts itself, becomes the command.
 
 use crate::arguments::Options;
+use crate::backend::Backend;
 use crate::confine::confine;
 use crate::tee;
 use crate::verdict::{CANNOT_CONFINE, CANNOT_START, EXIT_CANNOT_CONFINE, EXIT_CANNOT_START, PREFIX};
+use crate::{bubblewrap, seatbelt};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// Runs the wrapper on what follows `sandbox-exec` on the command line. Without `--capture` it returns only when it gives
@@ -31,10 +34,23 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         // A capturing wrapper that is killed outright must not leave the command behind.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     }
-    if let Err(reason) = confine(&options) {
-        return give_up(EXIT_CANNOT_CONFINE, &format!("{CANNOT_CONFINE}{reason}"));
-    }
-    become_command(&options.argv)
+    let around = match options.backend {
+        Backend::Landlock => {
+            if let Err(reason) = confine(&options) {
+                return give_up(EXIT_CANNOT_CONFINE, &format!("{CANNOT_CONFINE}{reason}"));
+            }
+            return become_command(&options.argv);
+        }
+        Backend::Bubblewrap => bubblewrap::around(&options, &temporary_folders()),
+        Backend::Seatbelt => seatbelt::around(&options, &temporary_folders()),
+    };
+    become_command(&around)
+}
+
+/// Folders that may be written under `workspace-write` wherever the workspace is, by their real paths.
+fn temporary_folders() -> Vec<PathBuf> {
+    let folders = [PathBuf::from("/tmp"), PathBuf::from("/dev/shm"), std::env::temp_dir()];
+    folders.into_iter().map(|folder| folder.canonicalize().unwrap_or(folder)).collect()
 }
 
 #[cfg(unix)]

@@ -1,8 +1,8 @@
 //! The sandbox service: commands wrapped in `sandbox-exec`.
 
 use crate::arguments::Options;
-use crate::confine::probe;
-use crate::verdict::{denied, never_ran};
+use crate::backend::{Backend, choose};
+use crate::verdict::{bubblewrap_failed, denied, never_ran};
 use protocol::mode::SandboxMode;
 use services::sandbox::{Sandbox, SandboxLevel, SandboxSupport};
 use services::shell::{SandboxPolicy, SandboxReport, ShellError};
@@ -14,24 +14,29 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct ExecSandbox {
     wrapper: Vec<String>,
-    support: OnceLock<SandboxSupport>,
+    chosen: OnceLock<(Backend, SandboxSupport)>,
 }
 
 impl ExecSandbox {
     /// Wraps commands in `wrapper`, for instance `["/usr/bin/followspot", "sandbox-exec"]`. The program's path must be
     /// absolute, since commands run elsewhere. The kernel is asked on first use.
     pub fn new(wrapper: Vec<String>) -> Self {
-        Self { wrapper, support: OnceLock::new() }
+        Self { wrapper, chosen: OnceLock::new() }
     }
 
-    fn known_support(&self) -> &SandboxSupport {
-        self.support.get_or_init(probe)
+    /// Confines with this backend, whatever else there is.
+    pub fn with_backend(wrapper: Vec<String>, backend: Backend) -> Self {
+        Self { wrapper, chosen: OnceLock::from((backend, backend.support())) }
+    }
+
+    fn chosen(&self) -> &(Backend, SandboxSupport) {
+        self.chosen.get_or_init(choose)
     }
 }
 
 impl Sandbox for ExecSandbox {
     fn support(&self) -> SandboxSupport {
-        self.known_support().clone()
+        self.chosen().1.clone()
     }
 
     fn wrap(
@@ -43,11 +48,16 @@ impl Sandbox for ExecSandbox {
         if !policy.confines() && capture.is_none() {
             return Ok(argv.to_vec());
         }
-        let support = self.known_support();
-        if policy.confines() && support.level == SandboxLevel::None {
-            return Err(ShellError::SandboxUnavailable(support.detail.clone()));
+        // Nothing is confined when only the streams are wanted; that asks no backend.
+        let backend = if policy.confines() { self.chosen().0 } else { Backend::Landlock };
+        if policy.confines() {
+            let (_, support) = self.chosen();
+            if support.level == SandboxLevel::None {
+                return Err(ShellError::SandboxUnavailable(support.detail.clone()));
+            }
         }
         let options = Options {
+            backend,
             mode: policy.mode,
             writable: policy.writable_roots.clone(),
             network: policy.network,
@@ -75,8 +85,15 @@ impl Sandbox for ExecSandbox {
         if !policy.confines() {
             return Ok(None);
         }
-        // UDP stays open, so a denied network is never more than partly enforced.
-        let level = if policy.network { self.known_support().level } else { SandboxLevel::Partial };
+        let (backend, support) = self.chosen();
+        if *backend == Backend::Bubblewrap
+            && let Some(error) = bubblewrap_failed(stderr, exit_code)
+        {
+            return Err(error);
+        }
+        // Landlock leaves UDP open, so a network denied by it is never more than partly closed.
+        let is_open = !policy.network && *backend == Backend::Landlock;
+        let level = if is_open { SandboxLevel::Partial } else { support.level };
         Ok(Some(SandboxReport {
             mode: policy.mode,
             denied: policy.mode != SandboxMode::DangerFullAccess && denied(stderr, exit_code),

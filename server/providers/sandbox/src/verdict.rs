@@ -38,6 +38,17 @@ pub(crate) fn never_ran(stderr: &str, exit_code: Option<i32>) -> Option<ShellErr
     }
 }
 
+/// The failure of `bwrap` itself; `None` when the command ran.
+pub(crate) fn bubblewrap_failed(stderr: &str, exit_code: Option<i32>) -> Option<ShellError> {
+    let line = stderr.lines().next()?.strip_prefix("bwrap: ").filter(|_| exit_code == Some(1))?;
+    match line.strip_prefix("execvp ").and_then(|rest| rest.rsplit_once(": ")) {
+        Some((program, reason)) => {
+            Some(ShellError::Spawn { program: program.to_owned(), reason: reason.to_owned() })
+        }
+        None => Some(ShellError::SandboxUnavailable(format!("bubblewrap: {line}"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
