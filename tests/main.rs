@@ -16,6 +16,7 @@ mod architecture;
 mod bytes;
 mod cancel;
 mod code_mode;
+mod compaction;
 mod conversation;
 mod editors;
 mod file_cases;
