@@ -26,6 +26,7 @@ pub mod shell;
 pub mod skills;
 pub mod spill;
 pub mod subagents;
+pub mod terminals;
 pub mod web;
 
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub struct Services {
     pub skills: Option<Arc<dyn skills::Skills>>,
     /// Agents that this session's agent starts; `None` where it cannot.
     pub subagents: Option<Arc<dyn subagents::Subagents>>,
+    /// Lasting terminals; `None` where there are none.
+    pub terminals: Option<Arc<dyn terminals::Terminals>>,
     /// Past sessions; `None` where they cannot be looked at.
     pub sessions: Option<Arc<dyn session_store::SessionStore>>,
     /// Time.

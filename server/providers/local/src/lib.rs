@@ -13,6 +13,7 @@ pub mod search;
 pub mod shell;
 pub mod skills;
 pub mod spill;
+pub mod terminals;
 
 mod images;
 mod private_files;
@@ -25,3 +26,4 @@ pub use search::LocalSearch;
 pub use shell::LocalShell;
 pub use skills::{LocalSkills, SkillPlaces};
 pub use spill::LocalSpill;
+pub use terminals::LocalTerminals;

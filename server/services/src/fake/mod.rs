@@ -16,6 +16,7 @@ mod shell;
 mod skills;
 mod stores;
 mod subagents;
+mod terminals;
 mod web;
 
 pub use clock::FakeClock;
@@ -31,6 +32,7 @@ pub use shell::{FakeShell, shell_outcome};
 pub use skills::FakeSkills;
 pub use stores::{FakeAttachments, FakeBlobs, FakeSpill};
 pub use subagents::FakeSubagents;
+pub use terminals::FakeTerminals;
 pub use web::FakeWeb;
 
 use crate::Services;
@@ -66,6 +68,8 @@ pub struct World {
     pub skills: Arc<FakeSkills>,
     /// Children, which answer what a test scripts.
     pub subagents: Arc<FakeSubagents>,
+    /// Terminals that echo.
+    pub terminals: Arc<FakeTerminals>,
     /// Past sessions.
     pub sessions: Arc<FakeSessions>,
     /// Time, which stands still until it is moved.
@@ -101,6 +105,7 @@ impl World {
             jobs: Some(self.jobs.clone()),
             skills: Some(self.skills.clone()),
             subagents: Some(self.subagents.clone()),
+            terminals: Some(self.terminals.clone()),
             sessions: Some(self.sessions.clone()),
             clock: self.clock.clone(),
         }

@@ -12,6 +12,7 @@ mod signal;
 
 pub use capture::{HeadTail, StreamCapture, captured_from_file};
 pub use decode::Utf8Decoder;
+pub(crate) use live::PERIOD;
 pub use live::{LiveOutput, Source};
 pub use process::{MARKER_VARIABLE, kill_marked};
 pub use signal::signal_name;
