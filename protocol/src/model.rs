@@ -62,6 +62,16 @@ pub struct Price {
     pub cache_read: f64,
 }
 
+impl Price {
+    /// US dollars for these tokens. Input that was written to the cache is priced as input.
+    #[expect(clippy::cast_precision_loss, reason = "an amount to show")]
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let input = (usage.input_tokens + usage.cache_write_tokens) as f64 * self.input;
+        let rest = usage.cache_read_tokens as f64 * self.cache_read + usage.output_tokens as f64 * self.output;
+        (input + rest) / 1e6
+    }
+}
+
 /// One request to a model: one attempt; retries are the caller's.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
@@ -152,6 +162,15 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Counts another request in.
+    pub fn add(&mut self, other: &Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+    }
+
     /// Tokens the context holds after this request.
     pub fn context_tokens(&self) -> u64 {
         self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens

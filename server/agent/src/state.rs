@@ -37,6 +37,8 @@ pub struct SessionState {
     pub header: Option<Arc<(String, Vec<ToolSchema>)>>,
     /// Tokens of the last answered request.
     pub usage: Option<Usage>,
+    /// Tokens of all answers so far, by model; what a fork inherited is not its own.
+    pub spent: Vec<(ModelRef, Usage)>,
     /// The last runtime-context snapshot the model was shown.
     pub runtime_context: Option<String>,
     /// Files of workspace instructions that the model was told, with their versions.
@@ -68,6 +70,7 @@ impl SessionState {
             turn_open: false,
             header: None,
             usage: None,
+            spent: Vec::new(),
             runtime_context: None,
             instructions: BTreeMap::new(),
             skills: None,
@@ -104,7 +107,14 @@ impl SessionState {
             }
             SessionEvent::TodoWrite { todos } => self.todos = Some(todos.clone()),
             SessionEvent::Title { title, source } => self.title = Some((title.clone(), *source)),
-            SessionEvent::AssistantMessage { usage: Some(usage), .. } => self.usage = Some(*usage),
+            SessionEvent::AssistantMessage { message, usage: Some(usage), .. } => {
+                self.usage = Some(*usage);
+                match self.spent.iter_mut().find(|(model, _)| *model == message.model) {
+                    Some((_, spent)) => spent.add(usage),
+                    None => self.spent.push((message.model.clone(), *usage)),
+                }
+            }
+            SessionEvent::EndSeed {} => self.spent.clear(),
             SessionEvent::CompactionPrune { tokens_after, .. } => self.usage = Some(estimated(*tokens_after)),
             SessionEvent::Compaction { tokens_after, .. } => {
                 self.usage = Some(estimated(*tokens_after));
