@@ -97,6 +97,7 @@ fn http_language_servers_and_engines_stay_in_their_providers() {
         ("lsp-types", vec!["provider-lsp"]),
         ("async-lsp", vec!["provider-lsp"]),
         ("rmcp", vec!["provider-mcp"]),
+        ("rusqlite", vec!["provider-index"]),
         ("rquickjs", vec!["provider-code-runtime"]),
         ("ignore", vec!["provider-local"]),
         ("grep-searcher", vec!["provider-local"]),

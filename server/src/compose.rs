@@ -54,6 +54,7 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
     let (hooks, problems) = hooks(&config);
     Ok(ServerParts {
         store: Arc::new(JsonlSessionStore::new(paths.sessions())),
+        session_index: None,
         models: models(&config, &paths, attachments.clone()),
         pipeline: Arc::new(pipeline(&config, &*sandbox, hooks.clone())?),
         hooks,

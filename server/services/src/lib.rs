@@ -21,6 +21,7 @@ pub mod mcp_servers;
 pub mod model;
 pub mod questions;
 pub mod sandbox;
+pub mod session_query;
 pub mod session_store;
 pub mod shell;
 pub mod skills;
@@ -64,6 +65,8 @@ pub struct Services {
     pub terminals: Option<Arc<dyn terminals::Terminals>>,
     /// Past sessions; `None` where they cannot be looked at.
     pub sessions: Option<Arc<dyn session_store::SessionStore>>,
+    /// A faster way to search them; `None` where their logs are read instead.
+    pub session_index: Option<Arc<dyn session_query::SessionIndex>>,
     /// Time.
     pub clock: Arc<dyn clock::Clock>,
 }

@@ -26,6 +26,13 @@ pub trait SessionStore: Send + Sync {
     /// As [`SessionStore::open`], without `Locked`.
     async fn read(&self, id: &SessionId) -> Result<StoredSession, StoreError>;
 
+    /// Reads the next part of a log without changing or locking it: what is after `from`, or its beginning when there
+    /// is no `from` or the log has been cut or replaced since. A record counts from the moment it is whole.
+    ///
+    /// # Errors
+    /// As [`SessionStore::read`]; `NotFound` too when the session is not of the folder that `header` says.
+    async fn read_part(&self, header: &SessionHeader, from: Option<LogMark>) -> Result<LogPart, StoreError>;
+
     /// Every session, newest activity first.
     ///
     /// # Errors
@@ -101,6 +108,30 @@ pub struct StoredSession {
     pub records: Vec<Record>,
     /// Records that could not be read and were left out.
     pub n_bad_records: u64,
+}
+
+/// How far a log has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogMark {
+    /// Which file it was.
+    pub file: u64,
+    /// Its bytes up to here.
+    pub n_bytes: u64,
+    /// What stood just before.
+    pub check: u64,
+}
+
+/// A part of a log, bounded in size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogPart {
+    /// Its readable records, in order.
+    pub records: Vec<Record>,
+    /// Where the next part begins.
+    pub mark: LogMark,
+    /// Whether it begins where the log does, and not at the given mark.
+    pub is_start: bool,
+    /// Whether there was more when it was read.
+    pub has_more: bool,
 }
 
 /// One line of a session list.

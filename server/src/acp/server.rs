@@ -60,6 +60,8 @@ pub struct ServerParts {
     pub config: Config,
     /// Stored sessions.
     pub store: Arc<dyn SessionStore>,
+    /// The index over it, opened at the first search.
+    pub session_index: Option<Arc<dyn services::session_query::SessionIndex>>,
     /// Models to choose from.
     pub models: Arc<dyn Models>,
     /// Tools and policies.
@@ -396,6 +398,7 @@ impl Server {
                 subagents: Some(self.family.of(id.clone())),
                 terminals: Some(parts.terminals.clone()),
                 sessions: Some(parts.store.clone()),
+                session_index: parts.session_index.clone(),
                 clock: parts.clock.clone(),
             },
             Some(link) => Services {
@@ -435,6 +438,7 @@ impl Server {
                 subagents: Some(self.family.of(id.clone())),
                 terminals: Some(parts.terminals.clone()),
                 sessions: Some(parts.store.clone()),
+                session_index: parts.session_index.clone(),
                 clock: parts.clock.clone(),
             },
         };

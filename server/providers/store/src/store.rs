@@ -4,13 +4,14 @@ use crate::blobs;
 use crate::line;
 use crate::log::{JsonlLog, WriterLock};
 use crate::place::{Durability, Place, create_private_dir, open_private, replace_file, sync_dir};
+use crate::part;
 use crate::read::{ReadLog, Tail, read_log};
 use crate::summary;
 use async_trait::async_trait;
 use protocol::event::SessionHeader;
 use protocol::id::SessionId;
 use services::session_store::{
-    OpenedSession, SessionLog, SessionStore, SessionSummary, StoreError, StoredSession,
+    LogMark, LogPart, OpenedSession, SessionLog, SessionStore, SessionSummary, StoreError, StoredSession,
 };
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -56,6 +57,17 @@ impl SessionStore for JsonlSessionStore {
             let place = find(root, &id)?;
             let log = read_log(&id, &File::open(place.log()).map_err(|error| missing(&id, error))?)?;
             Ok(stored(log))
+        })
+        .await
+    }
+
+    async fn read_part(&self, header: &SessionHeader, from: Option<LogMark>) -> Result<LogPart, StoreError> {
+        let header = header.clone();
+        self.blocking(move |root| {
+            // Almost always where its folder says; looking everywhere costs more than reading.
+            let place = Place::of(root, &header.cwd, &header.id);
+            let file = File::open(place.log()).map_err(|error| missing(&header.id, error))?;
+            part::read_part(&header, &file, from)
         })
         .await
     }

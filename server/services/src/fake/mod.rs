@@ -107,6 +107,7 @@ impl World {
             subagents: Some(self.subagents.clone()),
             terminals: Some(self.terminals.clone()),
             sessions: Some(self.sessions.clone()),
+            session_index: None,
             clock: self.clock.clone(),
         }
     }

@@ -9,7 +9,6 @@ pub mod session_event_search;
 pub mod session_event_trace;
 pub mod session_search;
 pub mod session_trace;
-mod text;
 mod times;
 
 use crate::listed;
@@ -21,6 +20,8 @@ use protocol::id::SessionId;
 use protocol::tool::ToolFailure;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use services::session_query::text::{self, Phrase};
+use services::session_query::{Filter, HistoryStart, Hit, IndexError, Role, Surface, kind};
 use services::session_store::{SessionStore, SessionSummary, StoreError, StoredSession};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ use times::Bound;
 pub const SESSION_QUERY: &str = "session_query";
 /// Most hits of one search.
 const MAX_HITS: usize = 100;
+/// How many records are searched before others may run.
+const RECORDS_A_PIECE: usize = 256;
 /// What stands for a session of another folder.
 const OUTSIDE: &str = "[outside workspace]";
 
@@ -44,31 +47,34 @@ pub fn tools() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// What an event is to the model's history.
+/// A surface, as the model names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Surface {
+pub enum SurfaceName {
     Current,
     Shadowed,
     LogOnly,
 }
 
-impl Surface {
-    /// Nothing in the log replaces messages, so none is shadowed.
-    fn of(event: &SessionEvent) -> Self {
-        match event {
-            SessionEvent::UserMessage { .. } | SessionEvent::ToolResult { .. } => Self::Current,
-            SessionEvent::AssistantMessage { message, .. } if !message.blocks.is_empty() => Self::Current,
-            _ => Self::LogOnly,
+impl From<SurfaceName> for Surface {
+    fn from(name: SurfaceName) -> Self {
+        match name {
+            SurfaceName::Current => Self::Current,
+            SurfaceName::Shadowed => Self::Shadowed,
+            SurfaceName::LogOnly => Self::LogOnly,
         }
     }
+}
 
-    fn id(self) -> &'static str {
-        match self {
-            Self::Current => "current",
-            Self::Shadowed => "shadowed",
-            Self::LogOnly => "log-only",
-        }
+fn surfaces(names: Option<Vec<SurfaceName>>) -> Option<Vec<Surface>> {
+    names.map(|names| names.into_iter().map(Surface::from).collect())
+}
+
+fn surface_id(surface: Surface) -> &'static str {
+    match surface {
+        Surface::Current => "current",
+        Surface::Shadowed => "shadowed",
+        Surface::LogOnly => "log-only",
     }
 }
 
@@ -121,6 +127,23 @@ impl<'a> Corpus<'a> {
         Ok(stored)
     }
 
+    /// Every record of a log that is whole, read part by part.
+    async fn read_parts(&self, session: &SessionSummary) -> Result<Vec<Record>, ToolFailure> {
+        let (mut records, mut mark) = (Vec::new(), None);
+        loop {
+            let read = unless_cancelled(self.ctx, self.store.read_part(&session.header, mark)).await?;
+            let part = read.map_err(|error| safe(&error))?;
+            if part.is_start {
+                records.clear();
+            }
+            records.extend(part.records);
+            mark = Some(part.mark);
+            if !part.has_more {
+                return Ok(records);
+            }
+        }
+    }
+
     fn availability(&self, session: &SessionSummary) -> &'static str {
         if session.header.id == *self.own() { "live, persisted" } else { "persisted" }
     }
@@ -165,8 +188,8 @@ fn invalid_filter(message: &str) -> ToolFailure {
 }
 
 /// The phrase of a query.
-fn phrase(query: &str) -> Result<text::Phrase, ToolFailure> {
-    let found = if query.contains('\0') { None } else { text::Phrase::new(query) };
+fn phrase(query: &str) -> Result<Phrase, ToolFailure> {
+    let found = if query.contains('\0') { None } else { Phrase::new(query) };
     found.ok_or_else(|| failure("INVALID_QUERY", "query must hold a word and no NUL character"))
 }
 
@@ -197,61 +220,45 @@ fn interval(from: Option<&str>, to: Option<&str>) -> Result<RangeInclusive<i64>,
     Ok(range)
 }
 
-/// What an event must be to be found.
-struct Filter {
-    phrase: text::Phrase,
-    seqs: RangeInclusive<u64>,
-    times: RangeInclusive<i64>,
-    types: Option<Vec<String>>,
-    surfaces: Option<Vec<Surface>>,
+/// `seq | type | surface | time` of a hit.
+fn hit_line(hit: &Hit) -> String {
+    format!("{} | {} | {} | {}", hit.seq, hit.kind, surface_id(hit.surface), times::format(hit.time))
 }
 
-/// A found event. The order of the fields is the order of hits, best first.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Hit {
-    matches: std::cmp::Reverse<usize>,
-    n_chars: usize,
-    time: i64,
-    seq: u64,
-    line: String,
-    snippet: String,
+/// `seq | type | surface | time` of the record at `at`.
+fn line(records: &[Record], at: usize) -> String {
+    let Record { seq, time, event, .. } = &records[at];
+    let surface = HistoryStart::of(records).surface(at as u64, Role::of(event));
+    format!("{seq} | {} | {} | {}", kind(event), surface_id(surface), times::format(*time))
 }
 
-impl Filter {
-    fn find(&self, record: &Record) -> Option<Hit> {
-        if !self.seqs.contains(&record.seq) || !self.times.contains(&record.time) {
-            return None;
+/// Every record that fits, in order. Lets others run and notices a cancel between pieces of work.
+async fn find_all(ctx: &ToolContext, filter: &Filter, records: &[Record]) -> Result<Vec<Hit>, ToolFailure> {
+    let start = HistoryStart::of(records);
+    let mut hits = Vec::new();
+    for (at, record) in records.iter().enumerate() {
+        if at % RECORDS_A_PIECE == 0 {
+            breathe(ctx).await?;
         }
-        let surface = Surface::of(&record.event);
-        if self.surfaces.as_ref().is_some_and(|wanted| !wanted.contains(&surface)) {
-            return None;
-        }
-        let words = text::of(&record.event);
-        let (n_matches, at) = self.phrase.find(&words)?;
-        if self.types.as_ref().is_some_and(|types| !types.contains(&kind(record))) {
-            return None;
-        }
-        Some(Hit {
-            matches: std::cmp::Reverse(n_matches),
-            n_chars: words.chars().count(),
-            time: record.time,
-            seq: record.seq,
-            line: line(record),
-            snippet: text::snippet(&words, at),
-        })
+        hits.extend(filter.find(record, start.surface(at as u64, Role::of(&record.event))));
     }
+    Ok(hits)
 }
 
-/// The type of an event, as the log writes it.
-fn kind(record: &Record) -> String {
-    let event = serde_json::to_value(&record.event).unwrap_or_default();
-    event["type"].as_str().unwrap_or("unknown").to_owned()
-}
-
-/// `seq | type | surface | time`.
-fn line(record: &Record) -> String {
-    let surface = Surface::of(&record.event).id();
-    format!("{} | {} | {surface} | {}", record.seq, kind(record), times::format(record.time))
+/// Gives the thread back once.
+async fn breathe(ctx: &ToolContext) -> Result<(), ToolFailure> {
+    let mut has_waited = false;
+    unless_cancelled(
+        ctx,
+        std::future::poll_fn(|task| {
+            if std::mem::replace(&mut has_waited, true) {
+                return std::task::Poll::Ready(());
+            }
+            task.waker().wake_by_ref();
+            std::task::Poll::Pending
+        }),
+    )
+    .await
 }
 
 /// The place of an event in a log.

@@ -84,7 +84,7 @@ fn around(heading: &str, records: &[Record]) -> Option<String> {
     }
     let mut lines = vec![format!("{heading}:")];
     for record in records {
-        lines.push(format!("{} | {} | {}", record.seq, kind(record), times::format(record.time)));
+        lines.push(format!("{} | {} | {}", record.seq, kind(&record.event), times::format(record.time)));
         let words = text::of(&record.event);
         match words.is_empty() {
             true => lines.push("    (no text)".to_owned()),

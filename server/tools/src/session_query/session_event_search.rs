@@ -25,7 +25,7 @@ pub struct SessionEventSearchArgs {
     /// Only events of these types, for instance user/message or tool/result.
     event_types: Option<Vec<String>>,
     /// Only events that the model is shown (current), that were replaced (shadowed), or neither (log-only).
-    surfaces: Option<Vec<Surface>>,
+    surfaces: Option<Vec<SurfaceName>>,
 }
 
 /// The tool.
@@ -61,7 +61,7 @@ impl TypedTool for SessionEventSearch {
             seqs: seqs(args.seq_from, args.seq_to)?,
             times: interval(args.time_from.as_deref(), args.time_to.as_deref())?,
             types: args.event_types,
-            surfaces: args.surfaces,
+            surfaces: surfaces(args.surfaces),
         };
         let corpus = Corpus::open(ctx).await?;
         let session = corpus.target(args.session_id.as_deref())?;
@@ -72,7 +72,7 @@ impl TypedTool for SessionEventSearch {
             let step = step.ok_or_else(|| failure("TOOL_NO_CURRENT_STEP", "the session has no step yet"))?;
             records.truncate(step);
         }
-        let mut hits: Vec<Hit> = records.iter().filter_map(|record| filter.find(record)).collect();
+        let mut hits = find_all(ctx, &filter, &records).await?;
         hits.sort();
         let heading = format!("Session: {} — {}", session.header.id, title(session));
         if hits.is_empty() {
@@ -82,7 +82,7 @@ impl TypedTool for SessionEventSearch {
         hits.truncate(MAX_HITS);
         let mut parts = vec![heading];
         let numbered = hits.iter().enumerate();
-        parts.extend(numbered.map(|(idx, hit)| format!("{}. {}\n{}", idx + 1, hit.line, hit.snippet)));
+        parts.extend(numbered.map(|(idx, hit)| format!("{}. {}\n{}", idx + 1, hit_line(hit), hit.snippet)));
         if has_more {
             parts.push(format!("Only the best {MAX_HITS} are shown; there are more."));
         }

@@ -1,4 +1,7 @@
 //! `session_event_trace`: what replaced an event, and what it replaced. Reads one stored log only.
+//!
+//! Only compactions replace: each stands for the messages before those it keeps, an earlier summary included. No event
+//! of this log format cites another one.
 
 use super::*;
 use async_trait::async_trait;
@@ -43,14 +46,17 @@ impl TypedTool for SessionEventTrace {
         let corpus = Corpus::open(ctx).await?;
         let session = corpus.target(args.session_id.as_deref())?;
         let records = corpus.read(session).await?.records;
-        let record = &records[position(&records, args.seq)?];
-        // No event of this log format replaces or cites another one.
+        let at = position(&records, args.seq)?;
+        let links = Links::of(&records, at);
         Ok(format!(
-            "Session: {} — {}\nEvent: {}\nReplaced by: none\nReplacement chain: none\nReplaces: none\nSources: \
+            "Session: {} — {}\nEvent: {}\nReplaced by: {}\nReplacement chain: {}\nReplaces: {}\nSources: \
              none\nCited by: none",
             session.header.id,
             title(session),
-            line(record)
+            line(&records, at),
+            listed(&links.chain[..links.chain.len().min(1)]),
+            listed(&links.chain),
+            listed(&links.replaces),
         ))
     }
 
@@ -60,5 +66,47 @@ impl TypedTool for SessionEventTrace {
 
     fn present_call(&self, args: &SessionEventTraceArgs) -> Option<CallCard> {
         card(format!("Trace event {}", args.seq), ToolCallKind::Read)
+    }
+}
+
+/// What a compaction makes of the events, by seq.
+#[derive(Debug, Default)]
+struct Links {
+    /// What replaced the event, what replaced that, and so on.
+    chain: Vec<u64>,
+    /// What the event replaced.
+    replaces: Vec<u64>,
+}
+
+impl Links {
+    fn of(records: &[Record], target: usize) -> Self {
+        let mut links = Self::default();
+        let mut at = target;
+        for (end, record) in records.iter().enumerate() {
+            if Role::of(&record.event) != Role::Summary {
+                continue;
+            }
+            let (before, after) = (HistoryStart::of(&records[..end]), HistoryStart::of(&records[..=end]));
+            let is_replaced = |at: usize| {
+                let role = Role::of(&records[at].event);
+                before.surface(at as u64, role) == Surface::Current
+                    && after.surface(at as u64, role) == Surface::Shadowed
+            };
+            if end == target {
+                links.replaces = (0..end).filter(|at| is_replaced(*at)).map(|at| records[at].seq).collect();
+            }
+            if at < end && is_replaced(at) {
+                links.chain.push(record.seq);
+                at = end;
+            }
+        }
+        links
+    }
+}
+
+fn listed(seqs: &[u64]) -> String {
+    match seqs {
+        [] => "none".to_owned(),
+        seqs => seqs.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
     }
 }

@@ -5,6 +5,8 @@ use async_trait::async_trait;
 use pipeline::tool::{Effect, PromptSection};
 use pipeline::typed::TypedTool;
 use protocol::content::ContentBlock;
+use protocol::event::SessionHeader;
+use services::session_query::Found;
 use std::time::Duration;
 
 /// Budget of one search.
@@ -38,7 +40,7 @@ pub struct SessionSearchArgs {
     /// Only events of these types, for instance user/message or tool/result.
     event_types: Option<Vec<String>>,
     /// Only events that the model is shown (current), that were replaced (shadowed), or neither (log-only).
-    event_surfaces: Option<Vec<Surface>>,
+    event_surfaces: Option<Vec<SurfaceName>>,
 }
 
 /// Where a session is.
@@ -86,7 +88,7 @@ impl TypedTool for SessionSearch {
             seqs: seqs(args.event_seq_from, args.event_seq_to)?,
             times: interval(args.event_time_from.as_deref(), args.event_time_to.as_deref())?,
             types: args.event_types,
-            surfaces: args.event_surfaces,
+            surfaces: surfaces(args.event_surfaces),
         };
         let corpus = Corpus::open(ctx).await?;
         let is_wanted = |session: &SessionSummary| {
@@ -108,29 +110,15 @@ impl TypedTool for SessionSearch {
                 && args.session_ids.as_deref().is_none_or(|ids| named(ids, &session.header.id))
                 && args.availability.as_deref().is_none_or(|list| list.contains(&Availability::Persisted))
         };
-        let mut found = Vec::new();
-        for session in corpus.sessions.iter().filter(|session| is_wanted(session)) {
-            let stored = match corpus.read(session).await {
-                Ok(stored) => stored,
-                Err(failure) if failure.code() == Some("ABORTED") => return Err(failure),
-                // Deleted or damaged since it was listed: the others are still worth telling.
-                Err(_) => continue,
-            };
-            if let Some(hit) = stored.records.iter().filter_map(|record| filter.find(record)).min() {
-                found.push((session, hit));
-            }
-        }
-        found.sort_by(|(a, x), (b, y)| {
-            let order = (&x.matches, x.n_chars, x.time).cmp(&(&y.matches, y.n_chars, y.time));
-            order.then_with(|| a.header.id.cmp(&b.header.id))
+        let wanted: Vec<&SessionSummary> =
+            corpus.sessions.iter().filter(|session| is_wanted(session)).collect();
+        let (found, note) = search(&corpus, &filter, &wanted).await?;
+        let mut parts = Vec::new();
+        // Only what was asked about is told, whoever answered.
+        let hits = found.hits.iter().filter_map(|(id, hit)| {
+            wanted.iter().find(|session| session.header.id == *id).map(|session| (session, hit))
         });
-        if found.is_empty() {
-            return Ok("No past session of this workspace matches.".to_owned());
-        }
-        let has_more = found.len() > MAX_HITS;
-        found.truncate(MAX_HITS);
-        let mut parts = vec![format!("Sessions found: {}", found.len())];
-        for (idx, (session, hit)) in found.iter().enumerate() {
+        for (idx, (session, hit)) in hits.enumerate() {
             parts.push(format!(
                 "{}. {} — {}\nCreated: {}\nParent: {}\nAvailability: {}\nBest match: {}\n{}",
                 idx + 1,
@@ -139,13 +127,27 @@ impl TypedTool for SessionSearch {
                 times::format(session.header.created_at),
                 corpus.parent(session),
                 corpus.availability(session),
-                hit.line,
+                hit_line(hit),
                 hit.snippet
             ));
         }
-        if has_more {
+        match parts.len() {
+            0 => parts.push("No past session of this workspace matches.".to_owned()),
+            n_found => parts.insert(0, format!("Sessions found: {n_found}")),
+        }
+        if found.has_more {
             parts.push(format!("Only the best {MAX_HITS} are shown; there are more."));
         }
+        if found.n_unreadable > 0 {
+            parts.push(format!("{} could not be read.", sessions(found.n_unreadable)));
+        }
+        if found.n_waiting > 0 {
+            let waiting = sessions(found.n_waiting);
+            parts.push(format!(
+                "Not everything was searched in time ({waiting}); the same search again goes on."
+            ));
+        }
+        parts.extend(note);
         Ok(parts.join("\n\n"))
     }
 
@@ -167,4 +169,61 @@ impl TypedTool for SessionSearch {
                 .to_owned(),
         })
     }
+}
+
+/// The best event of each session: by the index, else by reading every log, and then why.
+async fn search(
+    corpus: &Corpus<'_>,
+    filter: &Filter,
+    wanted: &[&SessionSummary],
+) -> Result<(Found, Option<String>), ToolFailure> {
+    let ctx = corpus.ctx;
+    let mut note = None;
+    if let Some(index) = &ctx.services().session_index {
+        let headers: Vec<SessionHeader> = wanted.iter().map(|session| session.header.clone()).collect();
+        let existing: Vec<SessionId> =
+            corpus.sessions.iter().map(|session| session.header.id.clone()).collect();
+        let answer = index.best(filter, &headers, &existing, MAX_HITS, &ctx.cancel);
+        let found = unless_cancelled(ctx, answer).await?;
+        match found {
+            Ok(found) => return Ok((found, None)),
+            Err(IndexError::Cancelled) => return Err(ToolFailure::aborted()),
+            Err(IndexError::TimedOut) => {
+                return Err(failure("INDEX_FAILED", "the search took too long; narrow the query"));
+            }
+            Err(IndexError::Unavailable(reason)) => {
+                note =
+                    Some(format!("The search index cannot be used ({reason}); every log was read instead."));
+            }
+        }
+    }
+    Ok((scan(corpus, filter, wanted).await?, note))
+}
+
+/// Reads every log.
+async fn scan(
+    corpus: &Corpus<'_>,
+    filter: &Filter,
+    wanted: &[&SessionSummary],
+) -> Result<Found, ToolFailure> {
+    let mut found = Found::default();
+    for session in wanted {
+        match corpus.read_parts(session).await {
+            Ok(records) => {
+                let best = find_all(corpus.ctx, filter, &records).await?.into_iter().min();
+                found.hits.extend(best.map(|hit| (session.header.id.clone(), hit)));
+            }
+            Err(failure) if failure.code() == Some("ABORTED") => return Err(failure),
+            // Deleted or damaged since it was listed: the others are still worth telling.
+            Err(_) => found.n_unreadable += 1,
+        }
+    }
+    services::session_query::sort(&mut found.hits);
+    found.has_more = found.hits.len() > MAX_HITS;
+    found.hits.truncate(MAX_HITS);
+    Ok(found)
+}
+
+fn sessions(n: usize) -> String {
+    if n == 1 { "1 session".to_owned() } else { format!("{n} sessions") }
 }

@@ -1,6 +1,7 @@
 //! What of an event can be searched, and how a phrase is found in it.
 //!
-//! Pure. Source: `spec/tools-agentic.md` §12.1.
+//! Pure. The session query tools and the index both search by this, so that they find the same.
+//! Source: `spec/tools-agentic.md` §12.1.
 
 use protocol::content::ContentBlock;
 use protocol::event::{SessionEvent, TodoStatus, TurnEndReason};
@@ -15,7 +16,9 @@ const BEFORE_MATCH: usize = 60;
 pub fn of(event: &SessionEvent) -> String {
     let mut parts = Vec::new();
     match event {
-        SessionEvent::UserMessage { message } => parts.extend(texts(&message.content)),
+        SessionEvent::UserMessage { message } | SessionEvent::Compaction { message, .. } => {
+            parts.extend(texts(&message.content))
+        }
         SessionEvent::AssistantMessage { message, .. } => {
             for block in &message.blocks {
                 match block {
@@ -73,13 +76,18 @@ impl Phrase {
         if words.is_empty() { None } else { Some(Self(words)) }
     }
 
+    /// Its words, in lower case; each is of letters, digits and marks alone.
+    pub fn words(&self) -> &[String] {
+        &self.0
+    }
+
     /// How often the phrase is in a text, and the byte at which it first is; `None` when it is not.
     pub fn find(&self, text: &str) -> Option<(usize, usize)> {
-        let words: Vec<(usize, String)> = words(text).map(|(at, word)| (at, word.to_lowercase())).collect();
+        let words: Vec<(usize, &str)> = words(text).collect();
         let (mut n_found, mut first, mut idx) = (0, None, 0);
         while idx + self.0.len() <= words.len() {
             let window = &words[idx..idx + self.0.len()];
-            if window.iter().zip(&self.0).all(|((_, word), wanted)| word == wanted) {
+            if window.iter().zip(&self.0).all(|((_, word), wanted)| is_same(word, wanted)) {
                 n_found += 1;
                 first = first.or(Some(window[0].0));
                 idx += self.0.len();
@@ -89,6 +97,27 @@ impl Phrase {
         }
         first.map(|at| (n_found, at))
     }
+}
+
+/// Whether a word is the one that was asked for, which is in lower case.
+fn is_same(word: &str, wanted: &str) -> bool {
+    if word.is_ascii() { word.eq_ignore_ascii_case(wanted) } else { word.to_lowercase() == wanted }
+}
+
+/// The words of a text in lower case with spaces between, which a tokenizer that splits at ASCII punctuation takes apart
+/// into the words that [`Phrase`] compares.
+pub fn normalised(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for (_, word) in words(text) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        match word.is_ascii() {
+            true => line.extend(word.chars().map(|c| c.to_ascii_lowercase())),
+            false => line.push_str(&word.to_lowercase()),
+        }
+    }
+    line
 }
 
 /// The words of a text with the byte each begins at.
