@@ -9,6 +9,9 @@ use tools::{ToolChoice, all_tools};
 /// Where a name stands for two tools of the catalogue, the package of ours.
 const PACKAGES: &[(&str, &str)] = &[("bash", "@deepseek-ai/dsh-tool-bash")];
 
+/// A second instance of an entry of the catalogue, under a name of its own.
+const INSTANCES: &[(&str, &str)] = &[("subagent_fork", "subagent")];
+
 fn everything() -> ToolChoice {
     ToolChoice { enable: vec!["all".to_owned()], disable: Vec::new() }
 }
@@ -60,10 +63,12 @@ fn parameters_are_those_of_the_catalogue() {
     for tool in every_tool() {
         let ours = tool.schema();
         let package = PACKAGES.iter().find(|(name, _)| *name == ours.name).map(|(_, package)| *package);
+        let instance = INSTANCES.iter().find(|(name, _)| *name == ours.name);
+        let listed = instance.map_or(ours.name.as_str(), |(_, of)| of);
         let entry = catalogue
             .iter()
             .find(|entry| {
-                entry["name"] == ours.name.as_str()
+                entry["name"] == listed
                     && package.is_none_or(|package| entry["package"] == package)
             })
             .unwrap_or_else(|| panic!("{} is not in the catalogue", ours.name));

@@ -366,7 +366,7 @@ mod tests {
         let ran = bench.call("subagent_fork", task(Some(true))).await;
         assert_eq!(ran.value()["kind"], "background");
         let id = JobId::new(ran.value()["jobId"].as_str().unwrap());
-        bench.world().jobs.run(&id).await;
+        bench.world().jobs.settled(&id).await.unwrap();
         let reading = bench.world().jobs.read(&id).unwrap();
         assert_eq!((reading.text.as_str(), reading.job.status), ("Found.", JobStatus::Completed));
         assert!(bench.world().subagents.started().iter().all(|child| child.is_fork));
