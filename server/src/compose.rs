@@ -12,6 +12,7 @@ use pipeline::policy::Policy;
 use pipeline::registry::{CodeMode, Registration, Registry};
 use pipeline::run::Pipeline;
 use provider_code_runtime::QuickJsRuntime;
+use provider_index::SqliteIndex;
 use provider_llm::{LlmConfig, LlmModels};
 use provider_local::{
     LocalAttachments, LocalHooks, LocalShell, LocalSkills, LocalSpill, SkillPlaces, SystemClock,
@@ -52,9 +53,10 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
     let sandbox =
         Arc::new(ExecSandbox::new(vec![exe.to_string_lossy().into_owned(), SANDBOX_EXEC.to_owned()]));
     let (hooks, problems) = hooks(&config);
+    let store = Arc::new(JsonlSessionStore::new(paths.sessions()));
     Ok(ServerParts {
-        store: Arc::new(JsonlSessionStore::new(paths.sessions())),
-        session_index: None,
+        session_index: Some(Arc::new(SqliteIndex::new(&paths.data, store.clone()))),
+        store,
         models: models(&config, &paths, attachments.clone()),
         pipeline: Arc::new(pipeline(&config, &*sandbox, hooks.clone())?),
         hooks,
