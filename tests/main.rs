@@ -37,4 +37,5 @@ mod search;
 mod session_query;
 mod shell;
 mod storage;
+mod subagents;
 mod web;

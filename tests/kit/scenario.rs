@@ -18,7 +18,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -359,7 +359,14 @@ impl Stage {
 
     /// Waits until something is so.
     pub fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        self.wait_for(what, |_| holds().then_some(()));
+        let end = Instant::now() + DEADLINE;
+        // Asked without holding the record of the wire: the condition may read it.
+        while !holds() {
+            if Instant::now() > end {
+                self.expired(what);
+            }
+            self.editor().wire.wait(Duration::from_millis(20), |_| None::<()>);
+        }
     }
 
     /// Waits for an update of this kind in which `holds` holds.
