@@ -137,7 +137,7 @@ mod tests {
         let words = "[image: image/png, 2×3, 9 bytes]";
         let shown = json!([chunk("user_message_chunk", "m", "hi"), chunk("user_message_chunk", "m", words)]);
         check(&user(MessageSource::User), &json!([]), &shown);
-        check(&user(MessageSource::Goal), &json!([]), &json!([]));
+        check(&user(MessageSource::Goal { goal_id: "goal-1".into(), revision: 1, round: 1 }), &json!([]), &json!([]));
         check(&user(MessageSource::Checkpoint), &json!([]), &json!([]));
     }
 

@@ -4,11 +4,13 @@
 //! mode and the title are all derived from it. Source: `spec/runtime.md` §2, `spec/pipeline.md` §15.
 
 use crate::decision::{PermissionOutcome, PermissionRule};
+use crate::goal::GoalChange;
 use crate::id::{CallId, JobId, MessageId, SessionId};
 use crate::job::JobStatus;
 use crate::message::{AssistantMessage, ToolResultMessage, UserMessage};
 use crate::mode::Mode;
 use crate::model::{ModelRef, Usage};
+use crate::schedule::ScheduleChange;
 use crate::tool::{ErrorInfo, ToolFailure, ToolSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -277,6 +279,12 @@ pub enum SessionEvent {
         /// Every item, in order.
         todos: Vec<TodoItem>,
     },
+    /// The session's goal changed.
+    #[serde(rename = "goal/change")]
+    GoalChange(GoalChange),
+    /// The session's reminders changed.
+    #[serde(rename = "schedule/change")]
+    ScheduleChange(ScheduleChange),
     /// Plan mode went on or off.
     #[serde(rename = "plan/mode")]
     PlanMode {

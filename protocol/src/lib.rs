@@ -13,6 +13,8 @@
 //! * [`model`]: a model request and the chunks of its answer.
 //! * [`mode`]: the permission *mode* of a session.
 //! * [`job`]: a *job*: work that goes on after its call.
+//! * [`goal`]: a *goal*: one long-running objective of a session.
+//! * [`schedule`]: a *reminder*: a text that comes at a time.
 //! * [`event`]: a *session event*: every record the durable log can hold.
 //! * [`live`]: a *live update*: shown at once, never logged.
 
@@ -22,6 +24,7 @@ pub mod card;
 pub mod content;
 pub mod decision;
 pub mod event;
+pub mod goal;
 pub mod id;
 pub mod job;
 pub mod live;
@@ -29,5 +32,6 @@ pub mod message;
 pub mod mode;
 pub mod model;
 pub mod question;
+pub mod schedule;
 pub mod schema;
 pub mod tool;

@@ -57,8 +57,16 @@ pub enum MessageSource {
         /// The session of the agent that wrote it.
         session: String,
     },
-    /// The goal that drives the session.
-    Goal,
+    /// The goal that drives the session: a round of work for it.
+    #[serde(rename_all = "camelCase")]
+    Goal {
+        /// The goal.
+        goal_id: String,
+        /// Its revision when the round began.
+        revision: u64,
+        /// Number of the round, from 1.
+        round: u64,
+    },
     /// The summary that stands for compacted history.
     Checkpoint,
 }

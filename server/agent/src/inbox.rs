@@ -83,7 +83,12 @@ mod tests {
     use futures::FutureExt;
 
     fn message(key: &str, wakes: bool) -> Injected {
-        Injected { key: key.into(), source: MessageSource::Goal, text: key.into(), wakes }
+        Injected {
+            key: key.into(),
+            source: MessageSource::Goal { goal_id: "goal-1".into(), revision: 1, round: 1 },
+            text: key.into(),
+            wakes,
+        }
     }
 
     #[test]

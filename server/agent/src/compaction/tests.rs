@@ -71,7 +71,7 @@ fn conversation() -> Vec<SessionEvent> {
         answer("a1", "looking", &["c1", "c2"]),
         result("c1", "one"),
         result("c2", "two"),
-        message("n1", "a note", MessageSource::Goal),
+        message("n1", "a note", MessageSource::Goal { goal_id: "goal-1".into(), revision: 1, round: 1 }),
         answer("a2", "done", &[]),
         user("u2", "second"),
         answer("a3", "again", &["c3"]),

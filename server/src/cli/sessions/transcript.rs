@@ -131,7 +131,7 @@ fn name_of(source: &MessageSource) -> &str {
         MessageSource::SkillInvocation { skill } => skill,
         MessageSource::Coordinator { .. } => "parent",
         MessageSource::Subagent { .. } => "sub-agent",
-        MessageSource::Goal => "goal",
+        MessageSource::Goal { .. } => "goal",
         MessageSource::Checkpoint => "summary",
     }
 }
