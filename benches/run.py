@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the built program against named baselines in the same run and prints the ratios.
 
-    python3 benches/run.py [ROW …]      rows: start memory step pipeline stream cancel end grep glob lsp edit
+    python3 benches/run.py [ROW …]      rows: start memory step pipeline stream cancel end grep glob lsp edit index
 
 Builds the release binary and, once, the baselines below target/tools. CPU is user + system time of the process and of
 the children it waited for; medians of interleaved runs. No row asserts a time: it is read by a person.
@@ -557,13 +557,26 @@ def edit():
     row("edit and its card, 5 MiB file, one line, wall", median_ms(ours), median_ms(bare), "2 ×", name="read + hash + write + fsync")
 
 
-ROWS = {f.__name__: f for f in (start, memory, step, pipeline, stream, cancel, end, grep, glob, lsp, edit)}
+def index():
+    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "provider-index", "--example", "million"], cwd=ROOT, check=True)
+    binary = TARGET / "release" / "examples" / "million"
+    shown = subprocess.run([binary], check=True, capture_output=True, text=True).stdout.split()
+    taking_in, rare, thousandth, hundredth, size = map(float, shown)
+    row("search, 1 000 000 events, a rare phrase, CPU", rare, None, "100 ms")
+    row("search, a word in 1 000 of them, CPU", thousandth, None, "100 ms")
+    row("search, a word in 10 000 of them, CPU", hundredth, None, "100 ms")
+    row("taking them into the index, CPU", taking_in / 1000, None, "—", "s")
+    row("size of the index", size, None, "—", "MiB")
+
+
+ROWS = {f.__name__: f for f in (start, memory, step, pipeline, stream, cancel, end, grep, glob, lsp, edit, index)}
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or list(ROWS)
     unknown = [name for name in wanted if name not in ROWS]
     if unknown:
         raise SystemExit(f"there is no row {unknown[0]}; use some of {', '.join(ROWS)}")
-    build()
+    if wanted != ["index"]:
+        build()
     for name in wanted:
         ROWS[name]()

@@ -199,7 +199,11 @@ impl Server {
         if let Some(open) = self.forget(&wire_id(id)) {
             open.close().await;
         }
-        match self.parts().store.delete(id).await {
+        let deleted = self.parts().store.delete(id).await;
+        if let (Ok(()), Some(index)) = (&deleted, &self.parts().session_index) {
+            index.forget(id).await;
+        }
+        match deleted {
             Ok(()) | Err(StoreError::NotFound(_)) => Ok(()),
             Err(error) => Err(from_store(&error)),
         }

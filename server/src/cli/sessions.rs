@@ -6,11 +6,16 @@ use super::output;
 use crate::config::Paths;
 use clap::{Args, Subcommand};
 use protocol::id::SessionId;
+use provider_index::SqliteIndex;
 use provider_store::JsonlSessionStore;
+use services::session_query::text::Phrase;
+use services::session_query::{Filter, SessionIndex};
 use services::session_store::{SessionStore, SessionSummary, StoreError};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// List, show, export or delete stored sessions.
 ///
@@ -41,6 +46,12 @@ enum Command {
         #[arg(long)]
         full: bool,
     },
+    /// Find the sessions in which words stand one after another, the best first
+    Search {
+        /// The words; several need no quotes
+        #[arg(required = true)]
+        words: Vec<String>,
+    },
     /// Write a session as JSON Lines: its header, then one record a line
     Export {
         /// The session
@@ -58,18 +69,24 @@ enum Command {
 
 /// Runs one of the commands on the user's sessions.
 pub async fn run(args: SessionsArgs) -> ExitCode {
-    let store = match Paths::from_environment() {
-        Ok(paths) => JsonlSessionStore::new(paths.sessions()),
+    let paths = match Paths::from_environment() {
+        Ok(paths) => paths,
         Err(message) => return output::fail(&message),
     };
-    match answer(&args.command, &store).await {
+    let store = Arc::new(JsonlSessionStore::new(paths.sessions()));
+    let index = SqliteIndex::new(&paths.data, store.clone());
+    match answer(&args.command, &*store, &index).await {
         Ok(text) => output::print(&text),
         Err(message) => output::fail(&message),
     }
 }
 
 /// What a command prints, or why it failed.
-async fn answer(command: &Command, store: &dyn SessionStore) -> Result<String, String> {
+async fn answer(
+    command: &Command,
+    store: &dyn SessionStore,
+    index: &dyn SessionIndex,
+) -> Result<String, String> {
     match command {
         Command::List { cwd, all } => {
             let cwd = match cwd {
@@ -87,6 +104,7 @@ async fn answer(command: &Command, store: &dyn SessionStore) -> Result<String, S
             let session = store.read(&find(store, id).await?).await.map_err(told)?;
             Ok(output::harmless(&transcript::of(&session, *full)))
         }
+        Command::Search { words } => search(&words.join(" "), store, index).await,
         Command::Export { id, output } => {
             let session = store.read(&find(store, id).await?).await.map_err(told)?;
             let lines = transcript::json_lines(&session).map_err(|error| error.to_string())?;
@@ -99,10 +117,44 @@ async fn answer(command: &Command, store: &dyn SessionStore) -> Result<String, S
             }
         }
         Command::Delete { id } => {
-            store.delete(&SessionId::new(id)).await.map_err(told)?;
+            let id = SessionId::new(id);
+            store.delete(&id).await.map_err(told)?;
+            index.forget(&id).await;
             Ok(format!("Session {id} is deleted.\n"))
         }
     }
+}
+
+/// Most sessions that a search prints.
+const MAX_FOUND: usize = 50;
+
+async fn search(words: &str, store: &dyn SessionStore, index: &dyn SessionIndex) -> Result<String, String> {
+    let phrase = Phrase::new(words).ok_or("there is no word to search for")?;
+    let all = (0..=u64::MAX, i64::MIN..=i64::MAX);
+    let filter = Filter { phrase, seqs: all.0, times: all.1, types: None, surfaces: None };
+    let sessions = store.list().await.map_err(told)?;
+    let headers: Vec<_> = sessions.iter().map(|session| session.header.clone()).collect();
+    let ids: Vec<_> = headers.iter().map(|header| header.id.clone()).collect();
+    let found = index.best(&filter, &headers, &ids, MAX_FOUND, &CancellationToken::new()).await;
+    let found = found.map_err(|error| format!("the search index: {error}"))?;
+    let mut text = String::new();
+    for (id, hit) in &found.hits {
+        if let Some(session) = sessions.iter().find(|session| session.header.id == *id) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}    {}", listed(std::iter::once(session.clone())), hit.snippet);
+        }
+    }
+    if found.hits.is_empty() {
+        text.push_str("No session matches.\n");
+    }
+    for (n, what) in
+        [(found.n_unreadable, "could not be read"), (found.n_waiting, "wait for the next search")]
+    {
+        if n > 0 {
+            let _ = writeln!(text, "Sessions that {what}: {n}");
+        }
+    }
+    Ok(output::harmless(&text))
 }
 
 fn told(error: StoreError) -> String {

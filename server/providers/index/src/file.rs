@@ -25,7 +25,8 @@ const TABLES: &str = "
     CREATE TABLE docs(
         id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, time INTEGER NOT NULL, kind TEXT NOT NULL,
         role INTEGER NOT NULL, message TEXT, n_chars INTEGER NOT NULL, text TEXT NOT NULL);
-    CREATE VIRTUAL TABLE words USING fts5(body, content='', contentless_delete=1, tokenize='ascii');
+    CREATE VIRTUAL TABLE words USING fts5(body, content='', tokenize='ascii');
+    INSERT INTO words(words, rank) VALUES ('secure-delete', 1);
 ";
 
 /// Where the index is in a folder.

@@ -189,6 +189,24 @@ impl SessionIndex for SqliteIndex {
             Trouble::Damaged(reason) | Trouble::Other(reason) => IndexError::Unavailable(reason),
         })
     }
+
+    async fn forget(&self, session: &SessionId) {
+        let stop = Stop { cancel: CancellationToken::new(), begun: Instant::now() };
+        let _guard = stop.cancel.clone().drop_guard();
+        let (path, gone) = (self.path.clone(), [session.clone()]);
+        let work = move |conn: &mut Connection| {
+            take_in::forget(conn, &gone)?;
+            // The journal still holds the texts until it is written back.
+            Ok(conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+        };
+        // An index that was never made is not made for this.
+        let is_there = tokio::task::spawn_blocking(move || path.exists()).await;
+        if is_there.is_ok_and(|is_there| is_there)
+            && let Err(trouble) = self.with(&stop, work).await
+        {
+            tracing::debug!(?trouble, "the search index still holds a deleted session");
+        }
+    }
 }
 
 /// When work ends that nobody waits for.

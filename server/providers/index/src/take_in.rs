@@ -200,10 +200,17 @@ fn add(change: &Transaction<'_>, known: &mut Known, record: &Record) -> Result<(
 /// Removes every document of a session.
 fn clear(change: &Transaction<'_>, num: i64) -> Result<(), Trouble> {
     let range = params![doc_id(num, 0), doc_id(num, u64::MAX)];
-    change.execute(
-        "DELETE FROM words WHERE rowid IN (SELECT id FROM docs WHERE id BETWEEN ?1 AND ?2)",
-        range,
-    )?;
+    // Words are taken out of the index by telling it the text again; so nothing of it stays in the file.
+    let mut read = change.prepare_cached("SELECT id, text FROM docs WHERE id BETWEEN ?1 AND ?2")?;
+    let mut delete =
+        change.prepare_cached("INSERT INTO words(words, rowid, body) VALUES ('delete', ?1, ?2)")?;
+    let mut rows = read.query(range)?;
+    while let Some(row) = rows.next()? {
+        delete.execute(params![
+            row.get::<_, i64>(0)?,
+            text::normalised(row.get_ref(1)?.as_str().unwrap_or(""))
+        ])?;
+    }
     change.execute("DELETE FROM docs WHERE id BETWEEN ?1 AND ?2", range)?;
     Ok(())
 }

@@ -252,6 +252,26 @@ async fn a_session_that_cannot_be_read_is_counted_and_leaves_the_index() {
 }
 
 #[tokio::test]
+async fn a_deleted_session_leaves_no_text_behind() {
+    let mut home = Home::new();
+    home.index().forget(&SessionId::new("a")).await;
+    assert!(!home.index_file().exists(), "an index is not made to forget in");
+    home.say("a", vec![said("heron of secrets")]).await;
+    home.say("b", vec![said("heron")]).await;
+    let index = home.index();
+    home.checked(&index, "heron").await;
+    index.forget(&SessionId::new("a")).await;
+    drop(index);
+    for entry in std::fs::read_dir(home.folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).unwrap();
+            assert!(!bytes.windows(7).any(|part| part == b"secrets"), "{}", path.display());
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_stopped_search_ends_and_what_did_not_fit_waits_for_the_next() {
     let mut home = Home::new();
     home.say("a", vec![said("heron")]).await;

@@ -31,6 +31,9 @@ pub trait SessionIndex: Send + Sync {
         max: usize,
         cancel: &CancellationToken,
     ) -> Result<Found, IndexError>;
+
+    /// Removes what it holds of a deleted session at once. What fails here is removed before the next search.
+    async fn forget(&self, session: &SessionId);
 }
 
 /// What a search among sessions found.

@@ -12,13 +12,13 @@ use tempfile::TempDir;
 
 struct Stored {
     home: TempDir,
-    store: JsonlSessionStore,
+    store: Arc<JsonlSessionStore>,
 }
 
 impl Stored {
     async fn with(sessions: &[(&str, u32, Vec<SessionEvent>)]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let store = JsonlSessionStore::new(home.path().join("sessions"));
+        let store = Arc::new(JsonlSessionStore::new(home.path().join("sessions")));
         for (id, delegation_depth, events) in sessions {
             let header = SessionHeader {
                 version: LOG_VERSION,
@@ -42,7 +42,8 @@ impl Stored {
         let hide = |text: String| {
             text.replace(&root.display().to_string(), "$DIR").replace(&transcript::time(0), "$TIME")
         };
-        answer(&command, &self.store).await.map(hide).map_err(hide)
+        let index = SqliteIndex::new(self.home.path(), self.store.clone());
+        answer(&command, &*self.store, &index).await.map(hide).map_err(hide)
     }
 }
 
