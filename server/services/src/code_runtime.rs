@@ -1,6 +1,6 @@
 //! Running a program that calls functions of ours.
 //!
-//! Called by `run_code`. A run starts in a fresh, empty world: it shares nothing with another run and reaches files,
+//! Called by `run_code` and `workflow`. A run starts in a fresh, empty world: it shares nothing with another run and reaches files,
 //! processes, the network and timers only through what it is bound to. That contains mistakes of a program; it is no
 //! wall against an attacker. Source: `spec/tools-files-shell.md` §16.
 
@@ -40,6 +40,9 @@ pub enum CodeLanguage {
 pub struct CodeRequest {
     /// The body of an async function in strict mode.
     pub program: String,
+    /// Our own JavaScript, evaluated before the program to a function, in a world where `bindings` are globals already: it may
+    /// define further globals, and its function gets what the program returned and gives what stands for it.
+    pub prelude: Option<String>,
     /// What it can call.
     pub bindings: Vec<CodeBinding>,
     /// What it may use.

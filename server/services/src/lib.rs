@@ -14,6 +14,7 @@ pub mod code_runtime;
 pub mod fake;
 pub mod file_search;
 pub mod file_system;
+pub mod goals;
 pub mod hooks;
 pub mod jobs;
 pub mod language_servers;
@@ -57,10 +58,14 @@ pub struct Services {
     pub web: Option<Arc<dyn web::Web>>,
     /// Background jobs; `None` where nothing can go on after its call. The session that opens fills it in.
     pub jobs: Option<Arc<dyn jobs::Jobs>>,
+    /// The session's goal; `None` where there can be none. The session that opens fills it in.
+    pub goals: Option<Arc<dyn goals::Goals>>,
     /// Instructions in files; `None` where there are none to find.
     pub skills: Option<Arc<dyn skills::Skills>>,
     /// Agents that this session's agent starts; `None` where it cannot.
     pub subagents: Option<Arc<dyn subagents::Subagents>>,
+    /// Programs that start agents; `None` where nothing runs them.
+    pub programs: Option<Arc<dyn code_runtime::CodeRuntime>>,
     /// Lasting terminals; `None` where there are none.
     pub terminals: Option<Arc<dyn terminals::Terminals>>,
     /// Past sessions; `None` where they cannot be looked at.

@@ -88,6 +88,8 @@ pub struct ServerParts {
     pub credentials: Arc<dyn Credentials>,
     /// Commands as our own children.
     pub local_shell: Arc<dyn Shell>,
+    /// Runs programs.
+    pub programs: Arc<dyn services::code_runtime::CodeRuntime>,
     /// Lasting terminals of all sessions.
     pub terminals: Arc<dyn services::terminals::Terminals>,
     /// Confines commands, whoever runs them.
@@ -394,8 +396,10 @@ impl Server {
                 blobs: log.blobs(),
                 web: parts.web.clone(),
                 jobs: None,
+                goals: None,
                 skills: Some(parts.skills.clone()),
                 subagents: Some(self.family.of(id.clone())),
+                programs: Some(parts.programs.clone()),
                 terminals: Some(parts.terminals.clone()),
                 sessions: Some(parts.store.clone()),
                 session_index: parts.session_index.clone(),
@@ -434,8 +438,10 @@ impl Server {
                 blobs: log.blobs(),
                 web: parts.web.clone(),
                 jobs: None,
+                goals: None,
                 skills: Some(parts.skills.clone()),
                 subagents: Some(self.family.of(id.clone())),
+                programs: Some(parts.programs.clone()),
                 terminals: Some(parts.terminals.clone()),
                 sessions: Some(parts.store.clone()),
                 session_index: parts.session_index.clone(),

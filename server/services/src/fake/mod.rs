@@ -5,11 +5,13 @@
 
 mod clock;
 mod files;
+mod goals;
 mod hooks;
 mod jobs;
 mod language_servers;
 mod mcp;
 mod people;
+mod programs;
 mod search;
 mod sessions;
 mod shell;
@@ -21,11 +23,13 @@ mod web;
 
 pub use clock::FakeClock;
 pub use files::FakeFiles;
+pub use goals::FakeGoals;
 pub use hooks::FakeHooks;
 pub use jobs::{FakeJobs, FakeOutput};
 pub use language_servers::FakeLanguageServers;
 pub use mcp::FakeMcp;
 pub use people::{FakeApproval, FakeQuestions};
+pub use programs::FakePrograms;
 pub use search::FakeSearch;
 pub use sessions::FakeSessions;
 pub use shell::{FakeShell, shell_outcome};
@@ -64,10 +68,14 @@ pub struct World {
     pub web: Arc<FakeWeb>,
     /// Background jobs, which run when a test runs them.
     pub jobs: Arc<FakeJobs>,
+    /// The goal.
+    pub goals: Arc<FakeGoals>,
     /// Skills.
     pub skills: Arc<FakeSkills>,
     /// Children, which answer what a test scripts.
     pub subagents: Arc<FakeSubagents>,
+    /// Programs, which do what a test says.
+    pub programs: Arc<FakePrograms>,
     /// Terminals that echo.
     pub terminals: Arc<FakeTerminals>,
     /// Past sessions.
@@ -103,8 +111,10 @@ impl World {
             blobs: self.blobs.clone(),
             web: Some(self.web.clone()),
             jobs: Some(self.jobs.clone()),
+            goals: Some(self.goals.clone()),
             skills: Some(self.skills.clone()),
             subagents: Some(self.subagents.clone()),
+            programs: Some(self.programs.clone()),
             terminals: Some(self.terminals.clone()),
             sessions: Some(self.sessions.clone()),
             session_index: None,
