@@ -227,6 +227,48 @@ pub enum SessionEvent {
         /// The end of what it said last, bounded.
         text: String,
     },
+    /// A workflow of this session starts. Ignorable, as all of its kind.
+    #[serde(rename = "tool-workflow/run-start", rename_all = "camelCase")]
+    WorkflowStart {
+        /// The run.
+        run_id: String,
+        /// What it is called.
+        name: String,
+    },
+    /// An agent of a workflow starts.
+    #[serde(rename = "tool-workflow/agent-start", rename_all = "camelCase")]
+    WorkflowAgentStart {
+        /// The run.
+        run_id: String,
+        /// Which agent of it, from 1.
+        seq: u64,
+        /// What it does.
+        label: String,
+        /// The part of the workflow it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+    },
+    /// An agent of a workflow ended.
+    #[serde(rename = "tool-workflow/agent-end", rename_all = "camelCase")]
+    WorkflowAgentEnd {
+        /// The run.
+        run_id: String,
+        /// Which agent of it, from 1.
+        seq: u64,
+        /// How it ended.
+        outcome: AgentOutcome,
+        /// Its session; absent when it was never opened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child_id: Option<SessionId>,
+    },
+    /// A workflow ended, and all its agents before it.
+    #[serde(rename = "tool-workflow/run-end", rename_all = "camelCase")]
+    WorkflowEnd {
+        /// The run.
+        run_id: String,
+        /// How it ended: `completed`, `error` or `cancelled`.
+        stop_reason: String,
+    },
     /// The system prompt or the tool list changed.
     #[serde(rename = "request/header")]
     RequestHeader {
@@ -410,6 +452,18 @@ pub enum SessionEvent {
     EndSeed {},
 }
 
+/// How an agent of a workflow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentOutcome {
+    /// It gave what it was asked for.
+    Completed,
+    /// It did not.
+    Failed,
+    /// It was stopped.
+    Cancelled,
+}
+
 impl SessionEvent {
     /// Whether an older reader may skip it.
     pub fn ignorable(&self) -> bool {
@@ -421,6 +475,10 @@ impl SessionEvent {
                 | Self::JobSettled { .. }
                 | Self::SubagentDescriptor { .. }
                 | Self::SubagentSettled { .. }
+                | Self::WorkflowStart { .. }
+                | Self::WorkflowAgentStart { .. }
+                | Self::WorkflowAgentEnd { .. }
+                | Self::WorkflowEnd { .. }
                 | Self::HookInvoked { .. }
                 | Self::HookResult { .. }
         )

@@ -70,6 +70,7 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
         web: Some(Arc::new(HttpWeb::new(web_settings(&config), search_keys(&paths)))),
         credentials: Arc::new(StoredKeys(paths.credentials_file())),
         local_shell: Arc::new(LocalShell::new(sandbox.clone())),
+        programs: Arc::new(QuickJsRuntime),
         terminals: Arc::new(provider_local::LocalTerminals::new(sandbox.clone())),
         sandbox,
         skills: Arc::new(LocalSkills::new(skill_places(&config, &paths))),

@@ -42,10 +42,10 @@ pub fn run(request: CodeRequest) -> CodeOutcome {
 }
 
 async fn run_javascript(javascript: String, request: CodeRequest) -> CodeOutcome {
-    let CodeRequest { bindings, limits, cancel, .. } = request;
+    let CodeRequest { prelude, bindings, limits, cancel, .. } = request;
     let watch = Arc::new(Watch::new(limits, cancel.clone()));
     let ended = {
-        let mut engine = pin!(evaluate(javascript, bindings, watch.clone(), limits.memory_bytes));
+        let mut engine = pin!(evaluate((prelude, javascript), bindings, watch.clone(), limits.memory_bytes));
         let turns = poll_fn(|cx| match watch.turn(|| engine.as_mut().poll(cx)) {
             Poll::Ready(ended) => Poll::Ready(Some(ended)),
             // A program that was stopped inside one of its own callbacks never settles.
@@ -86,7 +86,7 @@ async fn run_javascript(javascript: String, request: CodeRequest) -> CodeOutcome
 
 /// A fresh engine and one program in it.
 async fn evaluate(
-    javascript: String,
+    (prelude, javascript): (Option<String>, String),
     bindings: Vec<CodeBinding>,
     watch: Arc<Watch>,
     memory_bytes: usize,
@@ -106,8 +106,16 @@ async fn evaluate(
     context
         .async_with(async move |ctx| {
             let world = prepare(&ctx, bindings, watch).map_err(engine_failed)?;
-            let ended = execute(&ctx, javascript).await.catch(&ctx);
-            match ended {
+            let conclude: Option<Function<'_>> = match prelude {
+                Some(prelude) => Some(ctx.eval(prelude).map_err(engine_failed)?),
+                None => None,
+            };
+            let ended = execute(&ctx, javascript).await;
+            let ended = ended.and_then(|value| match conclude {
+                Some(conclude) => conclude.call((value,)),
+                None => Ok(value),
+            });
+            match ended.catch(&ctx) {
                 Ok(value) => {
                     let to_json: Function<'_> = world.get("toJson").map_err(engine_failed)?;
                     let json: Result<Option<String>, _> = to_json.call((value,)).catch(&ctx);

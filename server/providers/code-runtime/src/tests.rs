@@ -40,6 +40,7 @@ fn binding(host: &Arc<Host>) -> CodeBinding {
 fn request(program: &str, host: &Arc<Host>) -> CodeRequest {
     CodeRequest {
         program: program.to_owned(),
+        prelude: None,
         bindings: vec![binding(host)],
         limits: CodeLimits::default(),
         cancel: CancellationToken::new(),

@@ -95,6 +95,7 @@ impl TypedTool for RunCode {
         let lane = ProgramLane::new(ctx, None)?;
         let request = CodeRequest {
             program: args.code,
+            prelude: None,
             bindings: vec![CodeBinding {
                 global: "tools".to_owned(),
                 functions: lane.names(),
