@@ -79,7 +79,7 @@ pub(crate) async fn compact(
     let header = state.header.clone().unwrap_or_default();
     let fixed = estimate(&header.0, &header.1, &[]);
     let messages = core.with_records(history);
-    let before = pressure(&state, &header.0, &header.1, &messages);
+    let before = core.with_records(|records| pressure(records, &header.0, &header.1));
     let budget = window.unwrap_or(before).min(before) * RETAIN_PERCENT / 100;
 
     if reason == CompactionReason::Threshold

@@ -52,7 +52,7 @@ pub(crate) fn surface_start(records: &[Record]) -> (Option<&UserMessage>, usize)
 }
 
 /// The message of a record, when the record is one.
-fn message_of(record: &Record) -> Option<HistoryMessage> {
+pub(crate) fn message_of(record: &Record) -> Option<HistoryMessage> {
     match &record.event {
         SessionEvent::UserMessage { message } => Some(HistoryMessage::User(message.clone())),
         SessionEvent::AssistantMessage { message, .. } if !message.blocks.is_empty() => {

@@ -97,21 +97,15 @@ impl<'a> Turn<'a> {
             Err(ResolveError::Cancelled) => return Ok(Some(aborted())),
             Err(error) => return Ok(Some(unprepared(&error.to_string()))),
         };
+        if self.is_full() && self.make_room(CompactionReason::Threshold).await? == Compacted::Cancelled {
+            return Ok(Some(aborted()));
+        }
         self.tell_skills(&tool_set).await?;
         self.load_invoked().await?;
-        let mut request = match self.request(&tool_set)? {
+        let request = match self.request(&tool_set)? {
             Ok(request) => request,
             Err(failure) => return Ok(Some(unprepared(&failure.message))),
         };
-        if self.is_full(&request) {
-            if self.make_room(CompactionReason::Threshold, &tool_set).await? == Compacted::Cancelled {
-                return Ok(Some(aborted()));
-            }
-            request = match self.request(&tool_set)? {
-                Ok(request) => request,
-                Err(failure) => return Ok(Some(unprepared(&failure.message))),
-            };
-        }
         core.flush().await?;
         let answer = ask(core, &*self.shared.models, request, id, attempts, &self.cancel).await;
         let (message, finish) = match answer {
@@ -126,7 +120,7 @@ impl<'a> Turn<'a> {
             }
             Answer::Cancelled => return Ok(Some(aborted())),
             Answer::Failed(error) if error.kind == ModelErrorKind::ContextWindowExceeded => {
-                return self.after_overflow(error, &tool_set).await;
+                return self.after_overflow(error).await;
             }
             Answer::Failed(error) => {
                 return Ok(Some(TurnEndReason::Error {
@@ -238,7 +232,9 @@ impl<'a> Turn<'a> {
             bounded.push(self.bound(block).await);
         }
         let text: Vec<&str> = bounded.iter().filter_map(ContentBlock::as_text).collect();
-        let title = fallback_title(&text.join(" "));
+        // What nobody said is no title.
+        let is_said = !matches!(source, MessageSource::Goal { .. } | MessageSource::Plugin { .. });
+        let title = if is_said { fallback_title(&text.join(" ")) } else { None };
         if source == MessageSource::User {
             self.note_invoked(&bounded);
         }

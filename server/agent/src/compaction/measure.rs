@@ -1,7 +1,8 @@
 //! How many tokens something takes, roughly: four bytes each. Source: `spec/runtime.md` §6, token measure.
 
-use crate::state::SessionState;
+use crate::history::{history, message_of};
 use protocol::content::ContentBlock;
+use protocol::event::{Record, SessionEvent};
 use protocol::message::AssistantBlock;
 use protocol::model::HistoryMessage;
 use protocol::tool::ToolSchema;
@@ -12,17 +13,22 @@ const PER_MESSAGE: u64 = 4;
 /// What providers charge for an image of the size we send, at most.
 const PER_IMAGE: u64 = 1600;
 
-/// Tokens the next request takes: as the provider counted the last one, plus what came since; else estimated.
-pub(crate) fn pressure(
-    state: &SessionState,
-    system: &str,
-    tools: &[ToolSchema],
-    messages: &[HistoryMessage],
-) -> u64 {
-    let last = messages.iter().rposition(|message| matches!(message, HistoryMessage::Assistant(_)));
-    match (state.usage, last) {
-        (Some(usage), Some(last)) => usage.context_tokens() + estimate_history(&messages[last + 1..]),
-        _ => estimate(system, tools, messages),
+/// Tokens the next request takes: as they were measured last, plus what came since; without a measure, estimated.
+///
+/// A provider measures with each answer, and a compaction or a prune says what it left.
+pub(crate) fn pressure(records: &[Record], system: &str, tools: &[ToolSchema]) -> u64 {
+    let measured = records.iter().enumerate().rev().find_map(|(at, record)| match &record.event {
+        SessionEvent::AssistantMessage { usage: Some(usage), .. } => Some((at, usage.context_tokens())),
+        SessionEvent::CompactionPrune { tokens_after, .. }
+        | SessionEvent::Compaction { tokens_after, .. } => Some((at, *tokens_after)),
+        _ => None,
+    });
+    match measured {
+        Some((at, tokens)) => {
+            let since = records[at + 1..].iter().filter_map(message_of);
+            tokens + since.map(|message| estimate_message(&message)).sum::<u64>()
+        }
+        None => estimate(system, tools, &history(records)),
     }
 }
 

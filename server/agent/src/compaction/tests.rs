@@ -3,7 +3,7 @@
 use super::*;
 use protocol::id::CallId;
 use protocol::message::{AssistantBlock, AssistantMessage, RequestedCall, ToolResultMessage};
-use protocol::model::ModelRef;
+use protocol::model::{ModelRef, Usage};
 
 fn user(id: &str, text: &str) -> SessionEvent {
     message(id, text, MessageSource::User)
@@ -135,6 +135,32 @@ fn only_long_old_results_are_pruned_and_always_in_the_same_way() {
     let mut twice = pruned.clone();
     twice.iter_mut().for_each(prune_message);
     assert_eq!(text(&twice, 2), short);
+}
+
+// What a prune left is counted once: only what came after it is added.
+#[test]
+fn the_context_is_as_it_was_measured_last_plus_what_came_since() {
+    let measured = |text: &str| match answer("a", text, &[]) {
+        SessionEvent::AssistantMessage { turn, step, message, interrupted, .. } => {
+            let usage = Some(Usage { input_tokens: 900, output_tokens: 100, ..Usage::default() });
+            SessionEvent::AssistantMessage { turn, step, message, usage, interrupted }
+        }
+        other => other,
+    };
+    let long = "x".repeat(4000);
+    let long_tokens = estimate_history(&history(&log(&[user("u", &long)])));
+    let pruned = SessionEvent::CompactionPrune { before: None, tokens_after: 300 };
+    let cases: [(&[SessionEvent], u64); 6] = [
+        (&[user("u", &long)], long_tokens + 1),
+        (&[user("u", &long), measured("done")], 1000),
+        (&[user("u", &long), measured("done"), user("v", &long)], 1000 + long_tokens),
+        (&[measured("done"), user("v", &long), pruned.clone()], 300),
+        (&[measured("done"), user("v", &long), pruned.clone(), user("w", &long)], 300 + long_tokens),
+        (&[measured("done"), user("v", &long), compaction(None), user("w", &long)], 10 + long_tokens),
+    ];
+    for (events, expected) in cases {
+        assert_eq!(pressure(&log(events), "sys", &[]), expected, "{events:?}");
+    }
 }
 
 #[test]

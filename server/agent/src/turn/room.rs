@@ -2,29 +2,26 @@
 
 use super::{Turn, aborted};
 use crate::compaction::{Compacted, compact, has_answered_since, is_full, pressure};
-use pipeline::registry::ResolvedToolSet;
 use protocol::event::{CompactionReason, SessionEvent, TurnEndReason};
 use protocol::id::MessageId;
-use protocol::model::ModelRequest;
 use services::model::ModelError;
 use services::session_store::StoreError;
-use std::sync::Arc;
 
 impl Turn<'_> {
-    /// Whether the request is so close to the model's window that history is compacted first.
-    pub(super) fn is_full(&self, request: &ModelRequest) -> bool {
+    /// Whether the next request is so close to the model's window that history is compacted first. Asked before anything
+    /// is logged that a compaction would make the model forget.
+    pub(super) fn is_full(&self) -> bool {
         let core = &self.shared.core;
-        let tokens = pressure(&core.state(), &request.system, &request.tools, &request.messages);
-        let window = self.shared.models.info(&request.model).context_window;
-        is_full(tokens, window) && core.with_records(has_answered_since)
+        let window = self.shared.models.info(&core.model().0).context_window;
+        let header = core.state().header.unwrap_or_default();
+        core.with_records(|records| {
+            is_full(pressure(records, &header.0, &header.1), window) && has_answered_since(records)
+        })
     }
 
-    /// Compacts, tells the user what could not be as it should, and tells the model again what it must not lose.
-    pub(super) async fn make_room(
-        &self,
-        reason: CompactionReason,
-        tool_set: &Arc<ResolvedToolSet>,
-    ) -> Result<Compacted, StoreError> {
+    /// Compacts, tells the user what could not be as it should, and tells the model again what it must not lose; the step
+    /// that follows tells the rest.
+    pub(super) async fn make_room(&self, reason: CompactionReason) -> Result<Compacted, StoreError> {
         let compacted = compact(self.shared, reason, "", &self.cancel).await?;
         if let Compacted::Done { unsummarised, .. } = &compacted {
             if let Some(error) = unsummarised {
@@ -34,7 +31,6 @@ impl Turn<'_> {
                 ))?;
             }
             self.instruct().await?;
-            self.tell_skills(tool_set).await?;
         }
         Ok(compacted)
     }
@@ -43,7 +39,6 @@ impl Turn<'_> {
     pub(super) async fn after_overflow(
         &self,
         error: ModelError,
-        tool_set: &Arc<ResolvedToolSet>,
     ) -> Result<Option<TurnEndReason>, StoreError> {
         let failed = |why: &str| TurnEndReason::Error {
             message: format!("{}\n{why}", error.message),
@@ -54,7 +49,7 @@ impl Turn<'_> {
                        context, or start a new session.";
             return Ok(Some(failed(why)));
         }
-        Ok(match self.make_room(CompactionReason::Overflow, tool_set).await? {
+        Ok(match self.make_room(CompactionReason::Overflow).await? {
             Compacted::Done { .. } => None,
             Compacted::Cancelled => Some(aborted()),
             Compacted::Nothing => Some(failed("There is nothing left that could be compacted.")),
