@@ -9,7 +9,6 @@ use agent_client_protocol::v1::schema::{
 };
 use protocol::event::{CompactionReason, SessionEvent};
 use protocol::id::MessageId;
-use protocol::message::MessageSource;
 use protocol::mode::Mode;
 
 /// Longest session title shown, in characters.
@@ -33,7 +32,7 @@ pub enum Showing {
 pub fn present_event(ctx: &PresentContext, event: &SessionEvent, showing: Showing) -> Vec<SessionUpdate> {
     let replay = showing == Showing::Replay;
     match event {
-        SessionEvent::UserMessage { message } if replay && is_from_person(&message.source) => {
+        SessionEvent::UserMessage { message } if replay && message.source.is_prompt() => {
             user_message(ctx, message)
         }
         SessionEvent::AssistantMessage { message, .. } if replay => assistant_message(message),
@@ -91,11 +90,6 @@ pub fn present_usage(
     Some(SessionUpdate::UsageUpdate(UsageUpdate::new(used_tokens, size).cost(cost)))
 }
 
-/// Whether a message is told as what the user said. To a child, its parent is the user.
-fn is_from_person(source: &MessageSource) -> bool {
-    matches!(source, MessageSource::User | MessageSource::Coordinator { .. })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +97,7 @@ mod tests {
     use protocol::content::{ContentBlock, ImageAttachment};
     use protocol::event::{TitleSource, TodoItem, TodoStatus};
     use protocol::id::AttachmentId;
+    use protocol::message::MessageSource;
     use protocol::message::{AssistantBlock, AssistantMessage, UserMessage};
     use protocol::model::ModelRef;
     use serde_json::{Value, json};
@@ -137,7 +132,11 @@ mod tests {
         let words = "[image: image/png, 2×3, 9 bytes]";
         let shown = json!([chunk("user_message_chunk", "m", "hi"), chunk("user_message_chunk", "m", words)]);
         check(&user(MessageSource::User), &json!([]), &shown);
-        check(&user(MessageSource::Goal { goal_id: "goal-1".into(), revision: 1, round: 1 }), &json!([]), &json!([]));
+        check(
+            &user(MessageSource::Goal { goal_id: "goal-1".into(), revision: 1, round: 1 }),
+            &json!([]),
+            &json!([]),
+        );
         check(&user(MessageSource::Checkpoint), &json!([]), &json!([]));
     }
 

@@ -71,6 +71,13 @@ pub enum MessageSource {
     Checkpoint,
 }
 
+impl MessageSource {
+    /// Whether it is what the agent is to do: the person's words, or for a child those of the agent that delegated.
+    pub fn is_prompt(&self) -> bool {
+        matches!(self, Self::User | Self::Coordinator { .. })
+    }
+}
+
 /// A file of workspace instructions that is in force from now on, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstructionChange {

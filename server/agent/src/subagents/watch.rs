@@ -96,7 +96,8 @@ impl ChildWatch {
 
 impl Progress {
     fn text(&self) -> String {
-        let mut text = format!("Step {}, {} calls", self.n_steps, self.n_calls);
+        let calls = if self.n_calls == 1 { "call" } else { "calls" };
+        let mut text = format!("Step {}, {} {calls}", self.n_steps, self.n_calls);
         if let Some(now) = &self.now {
             text.push_str(&format!(", now: {now}"));
         }

@@ -124,10 +124,10 @@ fn prompt(messages: &[HistoryMessage]) -> (usize, Option<&UserMessage>) {
         });
         if newest { found.last() } else { found.next() }
     };
-    let typed = find(&|message| message.source == MessageSource::User, true);
+    let typed = find(&|message| message.source.is_prompt(), true);
     let given = || {
         let is_task = |message: &UserMessage| {
-            matches!(message.source, MessageSource::Subagent { .. } | MessageSource::Goal)
+            matches!(message.source, MessageSource::Subagent { .. } | MessageSource::Goal { .. })
         };
         find(&is_task, false)
     };
