@@ -1,6 +1,7 @@
 //! Slash commands: run outside the model. Source: `spec/runtime.md` §12.
 
 use crate::core::Core;
+use crate::goals::{self, SessionGoals};
 use async_trait::async_trait;
 use protocol::content::ContentBlock;
 use protocol::mode::Mode;
@@ -37,11 +38,16 @@ pub trait ExtraCommand: Send + Sync {
 pub(crate) const COMPACT: &str = "compact";
 
 /// The agent's own commands, in the order in which they are offered.
-const COMMANDS: [Command; 5] = [
+const COMMANDS: [Command; 6] = [
     Command {
         name: "plan",
         description: "Explore and plan without changing anything",
         hint: Some("[off | what to plan]"),
+    },
+    Command {
+        name: "goal",
+        description: "Show or set the goal that the session works towards by itself",
+        hint: Some("[<objective> | clear | edit <objective> | pause | resume]"),
     },
     Command {
         name: "permission",
@@ -85,6 +91,7 @@ pub(crate) fn parse(content: &[ContentBlock], extra: &[Arc<dyn ExtraCommand>]) -
 /// The log could not be written.
 pub(crate) async fn run(
     core: &Core,
+    goals: &SessionGoals,
     extra: &[Arc<dyn ExtraCommand>],
     command: Command,
     input: &str,
@@ -96,6 +103,7 @@ pub(crate) async fn run(
     }
     let told = match command.name {
         "plan" => return plan(core, input, rest),
+        "goal" => return Ok(goals::command::run(goals, input, rest)),
         "permission" => permission(core, input)?,
         "model" => model(core, input)?,
         _ => Ok(help(&all(extra))),

@@ -6,6 +6,7 @@
 //! * [`turn`], [`step`]: one prompt to its end; one model request and its calls.
 //! * [`jobs`]: work that goes on between turns. * [`inbox`]: what enters without a prompt.
 //! * [`plan_mode`]: the way out of plan mode.
+//! * [`goals`]: the goal that drives the session.
 //! * [`fork`]: the part of a log that another session begins with.
 //! * [`compaction`]: making room in the model's context.
 //! * [`subagents`]: agents that agents start.
@@ -17,6 +18,7 @@ pub mod commands;
 mod compaction;
 pub mod core;
 pub mod fork;
+pub mod goals;
 pub mod history;
 pub mod inbox;
 pub mod jobs;

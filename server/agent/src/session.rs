@@ -3,6 +3,7 @@
 use crate::commands::{self, Command, CommandEnd, ExtraCommand};
 use crate::compaction::{compact, told};
 use crate::core::{Core, Observer};
+use crate::goals::SessionGoals;
 use crate::history;
 use crate::inbox::Inbox;
 use crate::jobs::SessionJobs;
@@ -128,6 +129,8 @@ pub(crate) struct Shared {
     pub inbox: Arc<Inbox>,
     /// Work that goes on between turns.
     pub jobs: Arc<SessionJobs>,
+    /// The goal that drives it.
+    pub goals: Arc<SessionGoals>,
     /// Ends every turn that runs and every prompt that waits; replaced by each cancel.
     generation: Mutex<CancellationToken>,
     /// Whether the log held anything when the session was opened and no request was made since.
@@ -173,6 +176,8 @@ impl Session {
         let inbox = Arc::<Inbox>::default();
         let jobs = core.with_records(|records| SessionJobs::new(core.clone(), inbox.clone(), records));
         parts.services.jobs = Some(jobs.clone());
+        let goals = SessionGoals::new(core.clone(), parts.header.delegation_depth == 0);
+        parts.services.goals = Some(goals.clone());
         let token = CancellationToken::new();
         let mut roots = vec![parts.header.cwd.clone()];
         roots.extend(parts.header.additional_directories.iter().cloned());
@@ -204,6 +209,7 @@ impl Session {
             interrupted: AtomicBool::new(false),
             inbox,
             jobs,
+            goals,
             generation: Mutex::new(token.child_token()),
             resumed: AtomicBool::new(resumed),
         });
@@ -264,7 +270,7 @@ impl Session {
 
     /// Whether nothing runs, nothing waits, and nothing is about to wake it.
     pub(crate) fn is_quiescent(&self) -> bool {
-        *self.shared.n_working.borrow() == 0 && !self.shared.will_wake()
+        *self.shared.n_working.borrow() == 0 && !self.shared.will_wake() && !self.shared.goals.is_due()
     }
 
     /// Waits until that is so.
@@ -442,6 +448,8 @@ enum SessionCommand {
     Prompt(QueuedPrompt),
     /// Something happened by itself, and the model is to know it now.
     Wake,
+    /// Nothing waits, and there is a goal to work towards.
+    GoalRound,
 }
 
 /// The session's task: prompts in order, one turn at a time, until the session is closed. Between prompts the inbox may
@@ -449,19 +457,28 @@ enum SessionCommand {
 async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, token: CancellationToken) {
     let mut n_wakes = 0;
     loop {
+        // Taken before waiting: a cancel between two rounds is one of the round that is about to begin.
+        let before = shared.cancel_with_turns();
         shared.may_wake.store(n_wakes < MAX_WAKES, Ordering::Relaxed);
         let command = tokio::select! {
             biased;
             () = token.cancelled() => break,
             prompt = queue.recv() => prompt.map(SessionCommand::Prompt),
             () = shared.inbox.wanted(), if n_wakes < MAX_WAKES => Some(SessionCommand::Wake),
+            () = shared.goals.due() => Some(SessionCommand::GoalRound),
         };
-        let aborted = match command {
+        let end = match command {
             None => break,
             Some(SessionCommand::Wake) => {
                 n_wakes += 1;
                 let _work = shared.work();
-                is_aborted(&run_turn(&shared, None, &shared.cancel_with_turns()).await)
+                let end = run_turn(&shared, None, &shared.cancel_with_turns()).await;
+                shared.goals.other_ended(is_well(&end));
+                end
+            }
+            Some(SessionCommand::GoalRound) => {
+                let _work = shared.work();
+                run_round(&shared, &before, || token.is_cancelled()).await
             }
             Some(SessionCommand::Prompt(prompt)) => {
                 n_wakes = 0;
@@ -473,14 +490,14 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, tok
                         Err(reason) => PromptEnd::Refused(reason),
                     }
                 };
-                let aborted = is_aborted(&end);
+                shared.goals.other_ended(is_well(&end));
                 // Whoever asked may be gone; the turn is in the log all the same.
-                let _ = prompt.reply.send(end);
+                let _ = prompt.reply.send(end.clone());
                 drop(prompt.work);
-                aborted
+                end
             }
         };
-        if aborted {
+        if is_aborted(&end) {
             shared.inbox.hush();
         }
     }
@@ -488,6 +505,42 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, tok
 
 fn is_aborted(end: &PromptEnd) -> bool {
     matches!(end, PromptEnd::Turn(TurnEndReason::Aborted { .. }) | PromptEnd::CancelledInQueue)
+}
+
+/// Whether the session may go on by itself after this.
+fn is_well(end: &PromptEnd) -> bool {
+    use TurnEndReason::{Blocked, Completed, MaxTurnRequests, Refused};
+    match end {
+        PromptEnd::Turn(reason) => matches!(reason, Completed | Blocked | Refused | MaxTurnRequests),
+        PromptEnd::Command | PromptEnd::Refused(_) | PromptEnd::QueueFull => true,
+        PromptEnd::CancelledInQueue | PromptEnd::LogFailed(_) | PromptEnd::Closed => false,
+    }
+}
+
+/// The next round of the goal, if one begins.
+async fn run_round(shared: &Shared, cancel: &CancellationToken, is_closing: impl Fn() -> bool) -> PromptEnd {
+    if cancel.is_cancelled() {
+        if !is_closing() {
+            shared.goals.pause();
+        }
+        return PromptEnd::CancelledInQueue;
+    }
+    let round = match shared.goals.next_round().await {
+        Ok(Some(round)) => round,
+        Ok(None) => return PromptEnd::Command,
+        Err(error) => return PromptEnd::LogFailed(error.to_string()),
+    };
+    let content = vec![ContentBlock::text(round.text)];
+    let end = run_turn(shared, Some((content, round.source)), cancel).await;
+    if is_closing() {
+        shared.goals.disarm();
+        return end;
+    }
+    shared.goals.round_ended(match &end {
+        PromptEnd::Turn(reason) => Some(reason),
+        _ => None,
+    });
+    end
 }
 
 async fn run_prompt(
@@ -512,7 +565,8 @@ async fn run_turn(
     content: Option<(Vec<ContentBlock>, MessageSource)>,
     cancel: &CancellationToken,
 ) -> PromptEnd {
-    let is_wake = content.is_none();
+    // Of what began by itself nobody awaits the end.
+    let is_wake = content.as_ref().is_none_or(|(_, source)| matches!(source, MessageSource::Goal { .. }));
     let core = &shared.core;
     let turn_token = core.begin_turn(cancel);
     let turn = Turn::new(shared, turn_token.clone());
@@ -599,7 +653,8 @@ async fn run_command(
     })?;
     let running = async {
         if command.name != commands::COMPACT {
-            return commands::run(core, &shared.commands, command, &input, &content[1..]).await;
+            return commands::run(core, &shared.goals, &shared.commands, command, &input, &content[1..])
+                .await;
         }
         let compacted = compact(shared, CompactionReason::Command, input.trim(), cancel).await?;
         Ok(CommandEnd::Told(told(compacted)))

@@ -6,6 +6,7 @@ use protocol::message::{InstructionChange, MessageSource, SkillEntry};
 use protocol::mode::Mode;
 use protocol::model::{ModelRef, Usage};
 use protocol::tool::ToolSchema;
+use services::goals::GoalState;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct SessionState {
     pub rules: Vec<PermissionRule>,
     /// The todo list; `None` before the first, and cleared when a turn starts after all is done.
     pub todos: Option<Vec<TodoItem>>,
+    /// The goal; `None` where there is none.
+    pub goal: Option<GoalState>,
     /// The latest title.
     pub title: Option<(String, TitleSource)>,
     /// Number of the last turn.
@@ -65,6 +68,7 @@ impl SessionState {
             model: None,
             rules: Vec::new(),
             todos: None,
+            goal: None,
             title: None,
             turn: 0,
             turn_open: false,
@@ -114,6 +118,7 @@ impl SessionState {
                     None => self.spent.push((message.model.clone(), *usage)),
                 }
             }
+            SessionEvent::GoalChange(change) => GoalState::fold(&mut self.goal, change),
             SessionEvent::EndSeed {} => self.spent.clear(),
             SessionEvent::CompactionPrune { tokens_after, .. } => self.usage = Some(estimated(*tokens_after)),
             SessionEvent::Compaction { tokens_after, .. } => {
@@ -130,6 +135,11 @@ impl SessionState {
                             Some(digest) => _ = self.instructions.insert(path.clone(), digest.clone()),
                             None => _ = self.instructions.remove(path),
                         }
+                    }
+                }
+                MessageSource::Goal { goal_id, revision, round } => {
+                    if let Some(goal) = &mut self.goal {
+                        goal.admit(goal_id, *revision, *round);
                     }
                 }
                 MessageSource::SkillCatalog { entries } => self.skills = Some(entries.clone()),
