@@ -57,6 +57,13 @@ fn found(run: &Stage) -> String {
     run.results_for_model().pop().unwrap()
 }
 
+/// Removes the index with its journal, out of which a damaged file would be mended.
+fn remove_index(index: &std::path::Path) {
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{end}", index.display()));
+    }
+}
+
 #[test]
 fn a_search_outlives_kills_damage_and_logs_it_cannot_read() {
     let mut run = scenario()
@@ -75,6 +82,7 @@ fn a_search_outlives_kills_damage_and_logs_it_cannot_read() {
     // A damaged one is set aside.
     run.restart();
     let index = run.home().join("search-1.sqlite");
+    remove_index(&index);
     std::fs::write(&index, "no index at all, ".repeat(1000)).unwrap();
     assert!(found(&run).starts_with("Sessions found: 4\n"));
     assert!(index.with_extension("sqlite.damaged").exists());
@@ -92,9 +100,7 @@ fn a_search_outlives_kills_damage_and_logs_it_cannot_read() {
     assert!(told.ends_with("\n\n1 session could not be read."), "{told}");
     // Where there can be no index, the logs are read.
     run.restart();
-    for end in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(run.home().join(format!("search-1.sqlite{end}")));
-    }
+    remove_index(&index);
     std::fs::create_dir(&index).unwrap();
     let told = found(&run);
     assert!(

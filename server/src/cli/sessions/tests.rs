@@ -133,6 +133,16 @@ async fn a_session_is_shown_as_a_conversation_with_its_calls() {
 }
 
 #[tokio::test]
+async fn a_search_prints_the_sessions_with_what_was_found_in_each() {
+    let stored = Stored::with(&[("s1", 0, conversation()), ("s2", 0, vec![prompt("hi  there")])]).await;
+    let search =
+        |words: &str| stored.answer(Command::Search { words: words.split(' ').map(str::to_owned).collect() });
+    assert_eq!(search("HI there").await.unwrap(), "s2  $TIME  (no title)  $DIR\n    hi there\n");
+    assert_eq!(search("nowhere").await.unwrap(), "No session matches.\n");
+    assert_eq!(search("* (").await, Err("there is no word to search for".to_owned()));
+}
+
+#[tokio::test]
 async fn an_export_holds_every_record_and_replaces_no_file() {
     let stored = Stored::with(&[("s1", 0, conversation())]).await;
     let lines = stored.answer(Command::Export { id: "s1".to_owned(), output: None }).await.unwrap();
@@ -169,7 +179,7 @@ async fn the_beginning_of_an_id_must_fit_one_session() {
         ("", Err("there is no session ; see: followspot sessions list --all")),
     ];
     for (start, expected) in cases {
-        let found = find(&stored.store, start).await;
+        let found = find(&*stored.store, start).await;
         assert_eq!(found.as_ref().map(SessionId::as_str).map_err(String::as_str), expected);
     }
 }

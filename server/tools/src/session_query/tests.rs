@@ -2,7 +2,7 @@
 
 use crate::testing::Bench;
 use protocol::content::ContentBlock;
-use protocol::event::{Record, SessionEvent, SessionHeader};
+use protocol::event::{CompactionReason, Record, SessionEvent, SessionHeader};
 use protocol::id::{MessageId, SessionId};
 use protocol::message::{MessageSource, UserMessage};
 use serde_json::{Value, json};
@@ -181,4 +181,37 @@ async fn an_event_is_traced() {
     );
     let ran = bench().call("session_event_trace", json!({"session_id": "old", "seq": 2})).await;
     assert_eq!(ran.code(), "SESSION_QUERY_EVENT_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_trace_follows_what_compactions_replaced() {
+    let bench = bench();
+    let cwd = bench.session.context("session_trace", json!({})).session.cwd.clone();
+    let compacted = |kept: Option<&str>, text: &str| SessionEvent::Compaction {
+        message: UserMessage {
+            id: MessageId::new(text),
+            content: vec![ContentBlock::text(text)],
+            source: MessageSource::User,
+        },
+        first_kept: kept.map(MessageId::new),
+        reason: CompactionReason::Command,
+        tokens_before: 2,
+        tokens_after: 1,
+    };
+    let events = vec![said("one"), said("two"), compacted(Some("two"), "sum"), compacted(None, "all")];
+    bench.world().sessions.put(header("long", cwd, None), log(events));
+    let cases = [
+        (0, "shadowed", "Replaced by: 2\nReplacement chain: 2, 3\nReplaces: none"),
+        (1, "shadowed", "Replaced by: 3\nReplacement chain: 3\nReplaces: none"),
+        (2, "shadowed", "Replaced by: 3\nReplacement chain: 3\nReplaces: 0"),
+        (3, "current", "Replaced by: none\nReplacement chain: none\nReplaces: 1, 2"),
+    ];
+    for (seq, surface, links) in cases {
+        let ran = bench.call("session_event_trace", json!({"session_id": "long", "seq": seq})).await;
+        assert!(ran.text().contains(&format!(" | {surface} | ")), "{}", ran.text());
+        assert!(ran.text().contains(links), "{}", ran.text());
+    }
+    let current = json!({"query": "two", "session_ids": ["long"], "event_surfaces": ["current"]});
+    let ran = bench.call("session_search", current).await;
+    assert_eq!(ran.text(), "No past session of this workspace matches.");
 }
