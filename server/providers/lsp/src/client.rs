@@ -10,7 +10,7 @@ use crate::guard::{GuardedReader, QueuedWriter};
 use crate::handshake::{Traits, folders, parameters};
 use crate::inbound::{Inbound, Stop};
 use crate::place::extension;
-use crate::process::{Tail, spawn};
+use crate::process::{ServerProcess, Tail, Transport, in_process, spawn};
 use crate::readiness::Readiness;
 use crate::table::ServerSpec;
 use crate::watching::Watching;
@@ -38,6 +38,21 @@ const CANCEL_GRACE: Duration = Duration::from_secs(2);
 const MAX_UNHEARD: usize = 3;
 /// How long pipes are read after the process ended.
 const DRAIN: Duration = Duration::from_millis(100);
+
+/// Bytes on their way to or from a server in this program.
+const STREAM: usize = 64 * 1024;
+
+/// Serves one client over a stream until it is closed.
+pub type Serve = Arc<dyn Fn(tokio::io::DuplexStream) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Where a server lives.
+#[derive(Clone)]
+pub enum Home {
+    /// In a child process of this program file.
+    Program(PathBuf),
+    /// In this process.
+    InProcess(Serve),
+}
 
 /// A request that we send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,14 +142,21 @@ impl Client {
     /// The reason, as the end of a sentence that starts with the server's name.
     pub async fn start(
         server: ServerSpec,
-        program: &Path,
+        home: &Home,
         root: PathBuf,
         options: &LspOptions,
     ) -> Result<Self, String> {
         let uri = Url::from_file_path(&root).map_err(|()| "cannot serve a relative folder".to_owned())?;
         let folders = folders(&root, &uri);
-        let process = spawn(program, server.command.get(1..).unwrap_or_default(), &root)
-            .map_err(|error| format!("could not be started ({}): {error}", program.display()))?;
+        let transport = match home {
+            Home::Program(program) => spawn(program, server.command.get(1..).unwrap_or_default(), &root)
+                .map_err(|error| format!("could not be started ({}): {error}", program.display()))?,
+            Home::InProcess(serve) => {
+                let (ours, theirs) = tokio::io::duplex(STREAM);
+                tokio::spawn(serve(theirs));
+                in_process(ours)
+            }
+        };
         let readiness = Arc::new(Readiness::new(server.reports_status, options.settle));
         let diagnostics = Arc::<Diagnostics>::default();
         let watching = Arc::new(Watching::new(root.clone()));
@@ -145,7 +167,7 @@ impl Client {
             folders: folders.clone(),
             settings: server.settings.clone(),
         };
-        let link = Link::new(process, inbound);
+        let link = Link::new(transport, inbound);
         let params = parameters(&server, &uri, &folders);
         let never = CancellationToken::new();
         let answer =
@@ -381,11 +403,11 @@ impl Drop for Active<'_> {
 }
 
 impl Link {
-    /// Connects to a process and starts its supervisor.
-    fn new(process: crate::process::ServerProcess, inbound: Inbound) -> Self {
+    /// Connects to a server and starts its supervisor.
+    fn new(transport: Transport, inbound: Inbound) -> Self {
         let (main_loop, socket) = MainLoop::new_client(|_| inbound);
-        let reader = GuardedReader::new(process.stdout.compat());
-        let writer = QueuedWriter::new(process.stdin);
+        let reader = GuardedReader::new(transport.output.compat());
+        let writer = QueuedWriter::new(transport.input);
         let kept = socket.clone();
         let mut connection = tokio::spawn(async move {
             // The loop panics when its last socket goes before it.
@@ -393,25 +415,27 @@ impl Link {
             main_loop.run_buffered(reader, writer).await
         });
         let tail = Tail::default();
-        let mut complaints = tokio::spawn(tail.clone().collect(process.stderr));
+        let mut process = transport.process;
+        let stderr = process.as_mut().and_then(|process| process.stderr.take());
+        let mut complaints = tokio::spawn(tail.clone().collect(stderr));
         let (ended_sender, ended) = watch::channel(None);
         let kill = CancellationToken::new();
-        let (mut child, group, stop, killed) = (process.child, process.group, socket.clone(), kill.clone());
+        let (stop, killed) = (socket.clone(), kill.clone());
         tokio::spawn(async move {
             let mut broken = None;
             let status = tokio::select! {
-                status = child.wait() => status.ok(),
+                status = ServerProcess::wait(&mut process) => status,
                 result = &mut connection => {
                     broken = result.ok().and_then(Result::err);
-                    timeout(DRAIN * 2, child.wait()).await.ok().and_then(Result::ok)
+                    timeout(DRAIN * 2, ServerProcess::wait(&mut process)).await.ok().flatten()
                 }
                 () = killed.cancelled() => None,
             };
-            drop(group);
+            drop(process.as_mut().and_then(|process| process.group.take()));
             let status = match status {
                 Some(status) => Some(status),
                 None => {
-                    let _ = timeout(DRAIN, child.wait()).await;
+                    let _ = timeout(DRAIN, ServerProcess::wait(&mut process)).await;
                     None
                 }
             };

@@ -22,9 +22,10 @@ pub mod table;
 mod translate;
 mod watching;
 
+pub use client::Serve;
 pub use files::TellingFiles;
 pub use place::{Program, program as find_program};
-pub use pool::Pool;
+pub use pool::{Fallback, Pool};
 pub use session::{SessionParts, SessionServers};
 pub use table::{ServerChange, ServerSpec};
 

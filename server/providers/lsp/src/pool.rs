@@ -2,7 +2,7 @@
 //! then with growing pauses; stopped when nobody has used them for long, or their last session ends.
 
 use crate::LspOptions;
-use crate::client::Client;
+use crate::client::{Client, Home, Serve};
 use crate::table::ServerSpec;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -19,9 +19,19 @@ const MAX_PAUSE: Duration = Duration::from_secs(120);
 /// The outcome of a start; the reason is the end of a sentence that starts with the server's name.
 type Started = Result<Arc<Client>, String>;
 
+/// The server in this program that answers by name where no other does.
+#[derive(Clone)]
+pub struct Fallback {
+    /// Extensions without a dot, each with the protocol's name of the language.
+    pub extensions: Vec<(String, String)>,
+    /// Serves one root.
+    pub serve: Serve,
+}
+
 /// All servers of a connection.
 pub struct Pool {
     options: LspOptions,
+    fallback: Option<Fallback>,
     slots: Mutex<Slots>,
 }
 
@@ -35,7 +45,8 @@ struct Slots {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     name: String,
-    program: PathBuf,
+    /// `None` for the fallback.
+    program: Option<PathBuf>,
     arguments: Vec<String>,
     root: PathBuf,
 }
@@ -64,7 +75,27 @@ pub enum NoClient {
 impl Pool {
     /// A pool without servers.
     pub fn new(options: LspOptions) -> Self {
-        Self { options, slots: Mutex::default() }
+        Self { options, fallback: None, slots: Mutex::default() }
+    }
+
+    /// With a server for the languages whose own is missing or broken.
+    pub fn with_fallback(self, fallback: Fallback) -> Self {
+        Self { fallback: Some(fallback), ..self }
+    }
+
+    /// Whether the fallback serves this extension.
+    pub fn falls_back_for(&self, extension: &str) -> bool {
+        self.fallback.iter().flat_map(|fallback| &fallback.extensions).any(|(known, _)| known == extension)
+    }
+
+    /// The fallback of a root, as [`Pool::client`].
+    ///
+    /// # Errors
+    /// [`NoClient`].
+    pub async fn fallback(self: &Arc<Self>, root: &Path, user: u64) -> Result<Arc<Client>, NoClient> {
+        let Some(fallback) = self.fallback.clone() else { return Err(NoClient::Closed) };
+        let server = ServerSpec::in_process(fallback.extensions);
+        self.client(&server, Home::InProcess(fallback.serve), root, user).await
     }
 
     /// Budgets and pauses.
@@ -79,13 +110,16 @@ impl Pool {
     pub async fn client(
         self: &Arc<Self>,
         server: &ServerSpec,
-        program: &Path,
+        home: Home,
         root: &Path,
         user: u64,
     ) -> Result<Arc<Client>, NoClient> {
         let key = Key {
             name: server.name.clone(),
-            program: program.to_owned(),
+            program: match &home {
+                Home::Program(program) => Some(program.clone()),
+                Home::InProcess(_) => None,
+            },
             arguments: server.command.get(1..).unwrap_or_default().to_vec(),
             root: root.to_owned(),
         };
@@ -104,7 +138,7 @@ impl Pool {
                     return Err(NoClient::Broken(format!("{} (next try in {pause} s)", slot.last_reason)));
                 }
                 (None, _) => {
-                    let start = self.start(server.clone(), key.clone());
+                    let start = self.start(server.clone(), home, key.root.clone());
                     slot.started = Some(Instant::now());
                     slot.start = Some(start.clone());
                     start
@@ -118,11 +152,16 @@ impl Pool {
         started.map_err(NoClient::Broken)
     }
 
-    fn start(self: &Arc<Self>, server: ServerSpec, key: Key) -> Shared<BoxFuture<'static, Started>> {
+    fn start(
+        self: &Arc<Self>,
+        server: ServerSpec,
+        home: Home,
+        root: PathBuf,
+    ) -> Shared<BoxFuture<'static, Started>> {
         let options = self.options.clone();
         let pool = Arc::downgrade(self);
         let task = tokio::spawn(async move {
-            let client = Arc::new(Client::start(server, &key.program, key.root.clone(), &options).await?);
+            let client = Arc::new(Client::start(server, &home, root, &options).await?);
             tokio::spawn(stop_when_idle(Arc::downgrade(&client), options));
             // Nobody may be left to end it.
             if pool.upgrade().is_none_or(|pool| pool.lock().is_closed) {

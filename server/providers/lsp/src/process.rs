@@ -6,35 +6,47 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use services::shell::is_secret_name;
 use std::collections::VecDeque;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::io::AsyncReadExt;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::process::{Child, ChildStderr, Command};
 
 /// Bytes of stderr that are kept.
 const MAX_TAIL: usize = 16 * 1024;
 /// Characters of it that an error shows.
 const MAX_SHOWN: usize = 600;
 
+/// A server to talk with: two streams, and the process behind them when there is one.
+pub struct Transport {
+    /// What it writes.
+    pub output: Box<dyn AsyncRead + Send + Unpin>,
+    /// What it reads.
+    pub input: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Its process; `None` for a server in this program, which ends when its streams are closed.
+    pub process: Option<ServerProcess>,
+}
+
 /// A process that was started.
 pub struct ServerProcess {
     /// The child; killed when dropped.
     pub child: Child,
     /// Its group, killed when dropped.
-    pub group: Group,
-    /// Its standard input.
-    pub stdin: ChildStdin,
-    /// Its standard output.
-    pub stdout: ChildStdout,
+    pub group: Option<Group>,
     /// Its standard error.
-    pub stderr: ChildStderr,
+    pub stderr: Option<ChildStderr>,
+}
+
+/// A server in this program, reached through one end of a stream.
+pub fn in_process(stream: tokio::io::DuplexStream) -> Transport {
+    let (output, input) = tokio::io::split(stream);
+    Transport { output: Box::new(output), input: Box::new(input), process: None }
 }
 
 /// Starts a program in a folder.
 ///
 /// # Errors
 /// The system refused.
-pub fn spawn(program: &Path, arguments: &[String], folder: &Path) -> std::io::Result<ServerProcess> {
+pub fn spawn(program: &Path, arguments: &[String], folder: &Path) -> std::io::Result<Transport> {
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -53,13 +65,21 @@ pub fn spawn(program: &Path, arguments: &[String], folder: &Path) -> std::io::Re
     let mut child = command.spawn()?;
     let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
     let missing = || std::io::Error::other("a pipe is missing");
-    Ok(ServerProcess {
-        stdin: child.stdin.take().ok_or_else(missing)?,
-        stdout: child.stdout.take().ok_or_else(missing)?,
-        stderr: child.stderr.take().ok_or_else(missing)?,
-        child,
-        group,
+    Ok(Transport {
+        input: Box::new(child.stdin.take().ok_or_else(missing)?),
+        output: Box::new(child.stdout.take().ok_or_else(missing)?),
+        process: Some(ServerProcess { stderr: child.stderr.take(), child, group: Some(group) }),
     })
+}
+
+impl ServerProcess {
+    /// Waits for the end of a process; for ever when there is none.
+    pub async fn wait(process: &mut Option<Self>) -> Option<ExitStatus> {
+        match process {
+            Some(process) => process.child.wait().await.ok(),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// The processes of a server.
@@ -78,8 +98,9 @@ impl Drop for Group {
 pub struct Tail(Arc<Mutex<VecDeque<u8>>>);
 
 impl Tail {
-    /// Reads to the end of the pipe.
-    pub async fn collect(self, mut stderr: ChildStderr) {
+    /// Reads to the end of the pipe, if there is one.
+    pub async fn collect(self, stderr: Option<ChildStderr>) {
+        let Some(mut stderr) = stderr else { return };
         let mut buffer = vec![0; 8192];
         while let Ok(n) = stderr.read(&mut buffer).await {
             if n == 0 {

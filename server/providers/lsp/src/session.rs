@@ -2,7 +2,7 @@
 //! person or model must read when it fails.
 
 use crate::after_edit::{AfterEdit, NoticeSink};
-use crate::client::{Client, Question, RequestError};
+use crate::client::{Client, Home, Question, RequestError};
 use crate::documents::Texts;
 use crate::place::{Program, extension, program, root};
 use crate::pool::{NoClient, Pool};
@@ -111,13 +111,15 @@ impl SessionServers {
             let root = root(path, workspace, server);
             let name = server.command.first().map_or("", String::as_str);
             match program(name, &root, workspace, self.parts.is_trusted) {
-                Program::Found(found) => match self.pool.client(server, &found, &root, self.id).await {
-                    Ok(client) => return Ok(client),
-                    Err(NoClient::Closed) => {
-                        return Err(LspError::new(LspErrorKind::Disposed, "the connection is closing"));
+                Program::Found(found) => {
+                    match self.pool.client(server, Home::Program(found), &root, self.id).await {
+                        Ok(client) => return Ok(client),
+                        Err(NoClient::Closed) => {
+                            return Err(LspError::new(LspErrorKind::Disposed, "the connection is closing"));
+                        }
+                        Err(NoClient::Broken(reason)) => problems.insert(0, broken(server, &reason)),
                     }
-                    Err(NoClient::Broken(reason)) => problems.insert(0, broken(server, &reason)),
-                },
+                }
                 Program::Untrusted(found) => problems.push(format!(
                     "{name} is only in the project ({}), whose programs run when its folder is among your \
                      trusted_folders.{}",

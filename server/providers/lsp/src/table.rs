@@ -28,6 +28,13 @@ pub struct ServerSpec {
     pub reports_status: bool,
 }
 
+impl ServerSpec {
+    /// The server in this program: it has no command, and tells when it is ready.
+    pub fn in_process(extensions: Vec<(String, String)>) -> Self {
+        Self { extensions, reports_status: true, ..unknown("by-name") }
+    }
+}
+
 /// A change to a server of the table, or a new one. What is `None` stays, or is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerChange {
