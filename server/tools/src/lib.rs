@@ -6,6 +6,7 @@
 pub mod ask;
 pub mod code;
 pub mod files;
+pub mod goal;
 pub mod jobs;
 pub mod lsp;
 pub mod mcp;
@@ -17,6 +18,7 @@ pub mod skills;
 pub mod subagent;
 pub mod terminal;
 pub mod web;
+pub mod workflow;
 
 mod arguments;
 mod denial;
@@ -60,9 +62,11 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     tools.extend(web::tools());
     tools.extend(lsp::tools());
     tools.extend(plan::tools());
+    tools.extend(goal::tools());
     tools.extend(ask::tools());
     tools.extend(skills::tools());
     tools.extend(subagent::tools());
+    tools.extend(workflow::tools());
     if choice.enables(session_query::SESSION_QUERY) {
         tools.extend(session_query::tools());
     }
