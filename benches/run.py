@@ -170,6 +170,7 @@ class Model:
             "OPENAI_BASE_URL": f"http://127.0.0.1:{self.server.server_port}/v1",
             "OPENAI_API_KEY": "none",
             "FOLLOWSPOT_MODEL": "openai/scripted",
+            "FOLLOWSPOT_MODEL_TITLES": "off",
         }
 
 

@@ -102,6 +102,7 @@ fn play(flags: &[&str], replies: Vec<Reply>) -> Run {
         .env("OPENAI_BASE_URL", base_url)
         .env("OPENAI_API_KEY", "none")
         .env("FOLLOWSPOT_MODEL", "openai/scripted")
+        .env("FOLLOWSPOT_MODEL_TITLES", "off")
         .output()
         .unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();

@@ -38,4 +38,5 @@ mod session_query;
 mod shell;
 mod storage;
 mod subagents;
+mod titles;
 mod web;

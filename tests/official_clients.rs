@@ -45,6 +45,7 @@ fn play(client: &mut Command) {
         .env("OPENAI_BASE_URL", base_url)
         .env("OPENAI_API_KEY", "none")
         .env("FOLLOWSPOT_MODEL", "openai/scripted")
+        .env("FOLLOWSPOT_MODEL_TITLES", "off")
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -193,12 +193,20 @@ impl Default for SandboxConfig {
 }
 
 /// `[session]`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
     /// The mode new sessions start in.
     pub mode: Mode,
     /// Model requests in one turn, at least 1; `None` is unlimited.
     pub max_turn_requests: Option<u32>,
+    /// Whether the model writes a session's title after its first turn.
+    pub model_titles: bool,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self { mode: Mode::default(), max_turn_requests: None, model_titles: true }
+    }
 }
 
 /// `[lsp]`.

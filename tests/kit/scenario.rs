@@ -189,6 +189,8 @@ impl Scenario {
             agent_env.push(("FOLLOWSPOT_MODEL".to_owned(), "openai/scripted".to_owned()));
         }
         agent_env.extend(self.env);
+        // Scripts count requests; a scenario about titles says so.
+        agent_env.insert(0, ("FOLLOWSPOT_MODEL_TITLES".to_owned(), "off".to_owned()));
         env.push(("TERM".to_owned(), "dumb".to_owned()));
 
         let unsaved = self.unsaved.into_iter().map(|(path, text)| (workspace.join(path), text)).collect();

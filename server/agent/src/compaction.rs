@@ -20,6 +20,7 @@ use services::session_store::StoreError;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::measure::pressure;
+pub(crate) use self::summary::{OFFLINE, read};
 
 /// Percent of the window from which on the context is compacted.
 const THRESHOLD_PERCENT: u64 = 80;

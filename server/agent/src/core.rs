@@ -80,7 +80,19 @@ impl Core {
     /// # Errors
     /// The log could not be written; nothing was folded or shown.
     pub fn append(&self, event: SessionEvent) -> Result<(), StoreError> {
+        self.append_if(|_| true, event)
+    }
+
+    /// As [`Core::append`], if `holds` holds at that moment; else it does nothing.
+    pub(crate) fn append_if(
+        &self,
+        holds: impl FnOnce(&SessionState) -> bool,
+        event: SessionEvent,
+    ) -> Result<(), StoreError> {
         let mut inner = self.lock();
+        if !holds(&inner.state) {
+            return Ok(());
+        }
         let record =
             Record { seq: inner.next_seq, time: self.clock.now_ms(), ignorable: event.ignorable(), event };
         self.log()?.append(&record)?;

@@ -10,7 +10,7 @@
 //! * [`fork`]: the part of a log that another session begins with.
 //! * [`compaction`]: making room in the model's context.
 //! * [`subagents`]: agents that agents start.
-//! * [`commands`]: slash commands. * [`title`]: the title made from the first prompt.
+//! * [`commands`]: slash commands. * [`title`]: the title, of the first prompt or by the model.
 
 #![deny(missing_docs)]
 

@@ -8,6 +8,7 @@ use crate::history;
 use crate::inbox::Inbox;
 use crate::jobs::SessionJobs;
 use crate::state::SessionState;
+use crate::title;
 use crate::turn::Turn;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -75,6 +76,8 @@ pub struct SessionParts {
     pub instructions_file: Option<PathBuf>,
     /// Most model requests of one turn; `None` has no limit.
     pub max_turn_requests: Option<u64>,
+    /// Whether the model writes the title after the first turn.
+    pub model_titles: bool,
     /// Slash commands that the program around the session answers.
     pub commands: Vec<Arc<dyn ExtraCommand>>,
     /// The session this one is a child of: its authority is the child's.
@@ -88,7 +91,7 @@ pub enum PromptEnd {
     Turn(TurnEndReason),
     /// A slash command ran; no model was asked.
     Command,
-    /// It was cancelled before its turn began.
+    /// It was cancelled before a turn of it began.
     CancelledInQueue,
     /// Its content cannot be taken; the text says why. Nothing was logged.
     Refused(String),
@@ -117,6 +120,7 @@ pub(crate) struct Shared {
     /// Folders below the session's own whose instructions were looked for.
     pub instructed_folders: Mutex<HashSet<PathBuf>>,
     pub max_turn_requests: Option<u64>,
+    pub model_titles: bool,
     /// Slash commands beside the agent's own.
     pub commands: Vec<Arc<dyn ExtraCommand>>,
     /// Prompts that wait or run, and turns that opened by themselves.
@@ -203,6 +207,7 @@ impl Session {
             project_root: OnceCell::new(),
             instructed_folders: Mutex::default(),
             max_turn_requests: parts.max_turn_requests,
+            model_titles: parts.model_titles,
             commands: parts.commands,
             n_working: watch::channel(0).0,
             may_wake: AtomicBool::new(true),
@@ -456,6 +461,8 @@ enum SessionCommand {
 /// open a turn.
 async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, token: CancellationToken) {
     let mut n_wakes = 0;
+    // Runs beside the prompts that follow; only the end of the session waits for it, and cancels it first.
+    let mut title = None;
     loop {
         // Taken before waiting: a cancel between two rounds is one of the round that is about to begin.
         let before = shared.cancel_with_turns();
@@ -500,6 +507,17 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, tok
         if is_aborted(&end) {
             shared.inbox.hush();
         }
+        if title.is_none() && end == PromptEnd::Turn(TurnEndReason::Completed) && title::is_wanted(&shared) {
+            let (shared, token) = (shared.clone(), token.clone());
+            title = Some(tokio::spawn(async move {
+                token.run_until_cancelled(title::write(&shared)).await;
+            }));
+        }
+    }
+    if let Some(title) = title
+        && let Err(error) = title.await
+    {
+        tracing::error!(%error, "writing a title failed");
     }
 }
 
@@ -671,6 +689,8 @@ async fn run_command(
     let message_id = MessageId::new(format!("msg_{}", core.clock().fresh_id()));
     core.append(SessionEvent::CommandDone { command_id, ok, text, message_id })?;
     Ok(match end {
+        // A client that cancelled must read so, whatever else the command had to say.
+        CommandEnd::Told(_) if cancel.is_cancelled() => Err(PromptEnd::CancelledInQueue),
         CommandEnd::Told(_) => Err(PromptEnd::Command),
         CommandEnd::Prompt(prompt) => Ok(prompt),
     })

@@ -173,6 +173,7 @@ impl Fixture {
             network: true,
             instructions_file: None,
             max_turn_requests: None,
+            model_titles: false,
             commands: Vec::new(),
             parent: None,
         });

@@ -464,6 +464,7 @@ impl Server {
             network: config.sandbox.network,
             instructions_file: parts.instructions_file.clone(),
             max_turn_requests: config.session.max_turn_requests.map(u64::from),
+            model_titles: config.session.model_titles,
             commands: vec![
                 Arc::new(McpCommand(mcp.clone())),
                 Arc::new(DiagnosticsCommand(language_servers.clone())),

@@ -70,6 +70,10 @@ pub(super) fn read_environment(
         config.session.mode = values::mode(value)?;
         Ok(())
     });
+    set("FOLLOWSPOT_MODEL_TITLES", &mut |value| {
+        config.session.model_titles = values::one_of(value, &[("on", true), ("off", false)])?;
+        Ok(())
+    });
 }
 
 fn read_root(root: &mut Section<'_, '_>, config: &mut Config, paths: &Paths) {
@@ -111,6 +115,9 @@ fn read_root(root: &mut Section<'_, '_>, config: &mut Config, paths: &Paths) {
             _ => false,
         };
         narrow(&mut config.session.max_turn_requests, most.map(Some), is_wider, "max_turn_requests", section);
+        let titles = section.value("model_titles", Need::Nothing, values::boolean);
+        let is_wider = titles == Some(true) && !config.session.model_titles;
+        narrow(&mut config.session.model_titles, titles, is_wider, "model_titles", section);
     });
     root.section("lsp", Need::Nothing, |section| read_lsp(section, config));
     root.named_sections("mcp", Need::Trust, |name, section| read_mcp(name, section, config));

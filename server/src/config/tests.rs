@@ -88,6 +88,7 @@ network = "deny"
 [session]
 mode = "ask"
 max_turn_requests = 40
+model_titles = false
 [lsp]
 diagnostics_after_edit = false
 idle_stop = "90s"
@@ -151,7 +152,7 @@ v2 = true
             code_mode: CodeMode::Both,
         },
         sandbox: SandboxConfig { network: false },
-        session: SessionConfig { mode: Mode::Ask, max_turn_requests: Some(40) },
+        session: SessionConfig { mode: Mode::Ask, max_turn_requests: Some(40), model_titles: false },
         lsp: LspConfig {
             diagnostics_after_edit: false,
             idle_stop: Duration::from_secs(90),
@@ -361,7 +362,7 @@ protocol.v2 = true
 tools = { enable = "all", disable = ["bash"], code_mode = "code" }
 web = { allow_private = ["localhost"], search.provider = "brave" }
 sandbox.network = "deny"
-session = { mode = "read-only", max_turn_requests = 3 }
+session = { mode = "read-only", max_turn_requests = 3, model_titles = false }
 "#;
     let desk = Desk::new(None, Some(workspace));
     let loaded = desk.load(&[]).unwrap();
@@ -370,7 +371,8 @@ session = { mode = "read-only", max_turn_requests = 3 }
     expected.lsp.diagnostics_after_edit = false;
     expected.tools.disable = BTreeSet::from(["bash".to_owned()]);
     expected.sandbox.network = false;
-    expected.session = SessionConfig { mode: Mode::ReadOnly, max_turn_requests: Some(3) };
+    expected.session =
+        SessionConfig { mode: Mode::ReadOnly, max_turn_requests: Some(3), model_titles: false };
     assert_eq!(loaded.config, expected);
     let keys: BTreeSet<_> = loaded.ignored.iter().map(|ignored| ignored.key.as_str()).collect();
     let expected = [

@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 64 << 10;
 /// How long the model may take.
 const BUDGET: Duration = Duration::from_secs(180);
 /// Provider that has no model behind it.
-const OFFLINE: &str = "offline";
+pub(crate) const OFFLINE: &str = "offline";
 /// How many of the latest prompts, and how many files, a mechanical summary names.
 const MAX_PROMPTS: usize = 20;
 const MAX_FILES: usize = 40;
@@ -77,7 +77,7 @@ pub(super) async fn write(
     if text.is_empty() { Err("the model wrote nothing".to_owned()) } else { Ok(text) }
 }
 
-/// The text of an answer, trimmed; reasoning and calls are dropped.
+/// The text of the answer to a request beside the conversation, trimmed; reasoning and calls are dropped.
 pub(crate) async fn read(shared: &Shared, request: ModelRequest, max_bytes: usize) -> Result<String, String> {
     let mut stream = shared.models.stream(request).await.map_err(|error| error.message)?;
     let mut text = String::new();

@@ -191,6 +191,7 @@ impl Family {
             network: parent.scope().network,
             instructions_file: shared.instructions_file.clone(),
             max_turn_requests: shared.max_turn_requests,
+            model_titles: false,
             commands: Vec::new(),
             parent: Some(host),
         });
