@@ -94,12 +94,13 @@ fn only_the_connection_try_and_the_presenters_know_the_sdk() {
 fn http_language_servers_and_engines_stay_in_their_providers() {
     let homes = [
         ("reqwest", vec!["provider-llm", "provider-web", "provider-mcp"]),
-        ("lsp-types", vec!["provider-lsp"]),
-        ("async-lsp", vec!["provider-lsp"]),
+        ("lsp-types", vec!["provider-lsp", "provider-lsp-builtin"]),
+        ("async-lsp", vec!["provider-lsp", "provider-lsp-builtin"]),
         ("rmcp", vec!["provider-mcp"]),
         ("rusqlite", vec!["provider-index"]),
         ("rquickjs", vec!["provider-code-runtime"]),
-        ("ignore", vec!["provider-local"]),
+        // Watching and indexing leave out what searching leaves out.
+        ("ignore", vec!["provider-local", "provider-lsp", "provider-lsp-builtin"]),
         ("grep-searcher", vec!["provider-local"]),
         ("landlock", vec!["provider-sandbox"]),
     ];
