@@ -22,6 +22,7 @@ pub mod mcp_servers;
 pub mod model;
 pub mod questions;
 pub mod sandbox;
+pub mod schedules;
 pub mod session_query;
 pub mod session_store;
 pub mod shell;
@@ -60,6 +61,8 @@ pub struct Services {
     pub jobs: Option<Arc<dyn jobs::Jobs>>,
     /// The session's goal; `None` where there can be none. The session that opens fills it in.
     pub goals: Option<Arc<dyn goals::Goals>>,
+    /// The session's reminders; `None` where there can be none. The session that opens fills it in.
+    pub schedules: Option<Arc<dyn schedules::Schedules>>,
     /// Instructions in files; `None` where there are none to find.
     pub skills: Option<Arc<dyn skills::Skills>>,
     /// Agents that this session's agent starts; `None` where it cannot.

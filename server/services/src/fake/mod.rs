@@ -12,6 +12,7 @@ mod language_servers;
 mod mcp;
 mod people;
 mod programs;
+mod schedules;
 mod search;
 mod sessions;
 mod shell;
@@ -30,6 +31,7 @@ pub use language_servers::FakeLanguageServers;
 pub use mcp::FakeMcp;
 pub use people::{FakeApproval, FakeQuestions};
 pub use programs::FakePrograms;
+pub use schedules::FakeSchedules;
 pub use search::FakeSearch;
 pub use sessions::FakeSessions;
 pub use shell::{FakeShell, shell_outcome};
@@ -70,6 +72,8 @@ pub struct World {
     pub jobs: Arc<FakeJobs>,
     /// The goal.
     pub goals: Arc<FakeGoals>,
+    /// Reminders.
+    pub schedules: Arc<FakeSchedules>,
     /// Skills.
     pub skills: Arc<FakeSkills>,
     /// Children, which answer what a test scripts.
@@ -112,6 +116,7 @@ impl World {
             web: Some(self.web.clone()),
             jobs: Some(self.jobs.clone()),
             goals: Some(self.goals.clone()),
+            schedules: Some(self.schedules.clone()),
             skills: Some(self.skills.clone()),
             subagents: Some(self.subagents.clone()),
             programs: Some(self.programs.clone()),
