@@ -3,6 +3,9 @@
 mod progress;
 pub mod ralph;
 mod run;
+#[cfg(test)]
+#[path = "tests.rs"]
+mod scripts;
 pub mod workflow;
 
 use crate::listed;
@@ -35,7 +38,7 @@ mod tests {
     fn a_cut_text_says_so_and_stays_within_its_bound() {
         assert_eq!(cut("äbc".to_owned(), 3), "äbc");
         let text = cut("ä".repeat(200), 100);
-        assert_eq!(text, format!("{}\n[cut: 130 more characters]", "ä".repeat(70)));
+        assert_eq!(text, format!("{}\n[cut: 127 more characters]", "ä".repeat(73)));
         assert_eq!(cut("x".repeat(200), 8), "\n[cut: 2");
     }
 }

@@ -358,3 +358,153 @@ fn report_schema() -> Value {
         "required": ["status", "summary", "evidence", "nextSteps", "blocker"]
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, Ran};
+    use protocol::event::SessionEvent;
+    use services::fake::FakeSubagents;
+    use services::subagents::{ChildEnd, SubagentError};
+
+    fn report(status: &str) -> Value {
+        json!({
+            "status": status,
+            "summary": " Did a part. ",
+            "evidence": if status == "complete" { json!(["cargo test: ok"]) } else { json!([]) },
+            "nextSteps": if status == "continue" { json!(["The next part."]) } else { json!([]) },
+            "blocker": if status == "blocked" { "no key" } else { "" }
+        })
+    }
+
+    fn reported(value: Value) -> Result<ChildEnd, SubagentError> {
+        Ok(ChildEnd { value: Some(value), ..FakeSubagents::end(ChildStop::Completed, "") })
+    }
+
+    async fn rounds(bench: &Bench, max_rounds: Value, ends: Vec<Result<ChildEnd, SubagentError>>) -> Ran {
+        ends.into_iter().for_each(|end| bench.world().subagents.ends(end));
+        bench.call("ralph", json!({ "objective": " Port it. ", "maxRounds": max_rounds })).await
+    }
+
+    #[tokio::test]
+    async fn rounds_end_when_they_are_complete_blocked_or_used_up() {
+        let cases = [
+            (
+                vec!["complete"],
+                "complete",
+                "The objective is complete, as its last agent reports, after 1 round.",
+            ),
+            (vec!["continue", "blocked"], "blocked", "The objective is blocked after 2 rounds."),
+            (
+                vec!["continue", "continue"],
+                "budget-limited",
+                "The objective is not complete: the rounds are used up after 2 rounds.",
+            ),
+        ];
+        for (statuses, status, text) in cases {
+            let bench = Bench::new();
+            let n = statuses.len();
+            let ran =
+                rounds(&bench, json!(2), statuses.iter().map(|status| reported(report(status))).collect())
+                    .await;
+            let result = &ran.value()["result"];
+            assert_eq!((&result["status"], &result["roundsStarted"]), (&json!(status), &json!(n)));
+            assert_eq!(ran.value()["agentsStarted"], n);
+            assert_eq!(result["report"]["summary"], "Did a part.");
+            assert!(ran.text().starts_with(text), "{}", ran.text());
+        }
+    }
+
+    #[tokio::test]
+    async fn each_round_knows_the_objective_and_only_the_report_before() {
+        let bench = Bench::new();
+        let reports = ["continue", "continue", "complete"].map(|status| reported(report(status)));
+        rounds(&bench, json!(5), reports.into()).await;
+        let started = bench.world().subagents.started();
+        let labels: Vec<&str> = started.iter().map(|child| child.label.as_str()).collect();
+        assert_eq!(labels, ["Ralph round 1", "Ralph round 2", "Ralph round 3"]);
+        for (idx, child) in started.iter().enumerate() {
+            assert!(child.prompt.contains("\nPort it.\n"), "{}", child.prompt);
+            assert!(child.prompt.contains(&format!("{} of at most 5", idx + 1)), "{}", child.prompt);
+            assert_eq!(child.prompt.matches("Did a part.").count(), usize::from(idx > 0));
+            assert_eq!(child.prompt.contains("none: this is the first round"), idx == 0);
+            assert_eq!((child.is_fork, child.deny.clone()), (false, Some(vec!["ralph".to_owned()])));
+            protocol::schema::check_object(child.output_schema.as_ref().unwrap()).unwrap();
+        }
+        let kinds: Vec<String> = bench
+            .session
+            .host
+            .events()
+            .iter()
+            .map(|event| serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(kinds.len(), 8, "{kinds:?}");
+        assert_eq!(
+            (kinds[0].as_str(), kinds[7].as_str()),
+            ("tool-workflow/run-start", "tool-workflow/run-end")
+        );
+        assert!(bench.session.host.events().iter().all(SessionEvent::ignorable));
+    }
+
+    #[tokio::test]
+    async fn a_round_without_a_report_fails_with_the_last_one() {
+        let cases = [
+            (vec![], "Round 1 has no report: its agent failed. No round before it has reported."),
+            (
+                vec![reported(report("continue"))],
+                "Round 2 has no report: its agent failed. The last report:\n{",
+            ),
+        ];
+        for (mut ends, message) in cases {
+            let bench = Bench::new();
+            ends.push(Ok(FakeSubagents::end(ChildStop::Error, "half")));
+            let ran = rounds(&bench, json!(3), ends).await;
+            assert!(ran.failure().message.starts_with(message), "{}", ran.failure().message);
+        }
+        let bench = Bench::new();
+        let ran = rounds(&bench, json!(3), vec![Err(SubagentError::TooMany)]).await;
+        assert!(ran.failure().message.contains("could not be started: 64 agents live"), "{:?}", ran.value);
+    }
+
+    #[tokio::test]
+    async fn a_report_must_hold_together() {
+        let with = |status: &str, member: &str, value: Value| {
+            let mut report = report(status);
+            report[member] = value;
+            report
+        };
+        let cases = [
+            (with("continue", "nextSteps", json!([])), "it goes on without next steps"),
+            (with("continue", "blocker", json!("x")), "it has a blocker and is not blocked"),
+            (with("complete", "evidence", json!([])), "it is complete without evidence"),
+            (with("complete", "nextSteps", json!(["x"])), "it is complete and has next steps"),
+            (with("blocked", "blocker", json!("  ")), "it is blocked by nothing"),
+            (with("blocked", "summary", json!(" ")), "the summary is empty"),
+            (with("blocked", "evidence", json!([" "])), "an entry of a list is empty"),
+            (with("blocked", "summary", json!("x".repeat(16_384))), "it is longer than 16384 characters"),
+            (with("blocked", "summary", json!(1)), "invalid type: integer `1`, expected a string"),
+        ];
+        for (value, why) in cases {
+            assert_eq!(Report::taken(value), Err(why.to_owned()));
+        }
+        let ran =
+            rounds(&Bench::new(), json!(1), vec![reported(with("complete", "evidence", json!([])))]).await;
+        assert!(ran.failure().message.contains("does not hold together: it is complete without evidence"));
+    }
+
+    #[tokio::test]
+    async fn wrong_arguments_start_nobody() {
+        let bench = Bench::new();
+        for arguments in [
+            json!({ "objective": " \n" }),
+            json!({ "objective": "x", "maxRounds": 0 }),
+            json!({ "objective": "x", "maxRounds": 1.5 }),
+            json!({ "objective": "x", "maxRounds": 65 }),
+        ] {
+            assert_eq!(bench.call("ralph", arguments).await.code(), "plain");
+        }
+        assert_eq!(bench.world().subagents.started(), []);
+        assert_eq!(bench.session.host.entries(), []);
+        assert_eq!(bench.call_card("ralph", json!({ "objective": "Port it." })).title(), "Ralph: Port it.");
+    }
+}
