@@ -25,6 +25,7 @@ mod hooks;
 mod images;
 mod jobs;
 mod kills;
+mod kills;
 mod load;
 mod lsp;
 mod mcp;

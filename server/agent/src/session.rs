@@ -7,6 +7,7 @@ use crate::goals::SessionGoals;
 use crate::history;
 use crate::inbox::Inbox;
 use crate::jobs::SessionJobs;
+use crate::schedule::{self, SessionSchedules};
 use crate::state::SessionState;
 use crate::title;
 use crate::turn::Turn;
@@ -24,7 +25,7 @@ use protocol::event::{
 };
 use protocol::id::MessageId;
 use protocol::live::LiveUpdate;
-use protocol::message::MessageSource;
+use protocol::message::{ContextForm, MessageSource};
 use protocol::mode::Mode;
 use protocol::model::ModelRef;
 use services::Services;
@@ -135,6 +136,8 @@ pub(crate) struct Shared {
     pub jobs: Arc<SessionJobs>,
     /// The goal that drives it.
     pub goals: Arc<SessionGoals>,
+    /// What it is reminded of.
+    pub schedules: Arc<SessionSchedules>,
     /// Ends every turn that runs and every prompt that waits; replaced by each cancel.
     generation: Mutex<CancellationToken>,
     /// Whether the log held anything when the session was opened and no request was made since.
@@ -182,6 +185,8 @@ impl Session {
         parts.services.jobs = Some(jobs.clone());
         let goals = SessionGoals::new(core.clone(), parts.header.delegation_depth == 0);
         parts.services.goals = Some(goals.clone());
+        let schedules = SessionSchedules::new(core.clone(), parts.header.delegation_depth == 0);
+        parts.services.schedules = Some(schedules.clone());
         let token = CancellationToken::new();
         let mut roots = vec![parts.header.cwd.clone()];
         roots.extend(parts.header.additional_directories.iter().cloned());
@@ -215,6 +220,7 @@ impl Session {
             inbox,
             jobs,
             goals,
+            schedules,
             generation: Mutex::new(token.child_token()),
             resumed: AtomicBool::new(resumed),
         });
@@ -409,6 +415,7 @@ impl Session {
             }
         };
         futures::join!(turn, tools, self.shared.jobs.ended());
+        self.shared.pipeline.registry().session_closed(self.shared.tools, &self.shared.scope.session_id);
         if let Err(error) = self.shared.core.flush().await {
             tracing::error!(%error, "could not put the session log on disk");
         }
@@ -453,6 +460,8 @@ enum SessionCommand {
     Prompt(QueuedPrompt),
     /// Something happened by itself, and the model is to know it now.
     Wake,
+    /// The time of a reminder has come.
+    Reminder,
     /// Nothing waits, and there is a goal to work towards.
     GoalRound,
 }
@@ -472,6 +481,7 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, tok
             () = token.cancelled() => break,
             prompt = queue.recv() => prompt.map(SessionCommand::Prompt),
             () = shared.inbox.wanted(), if n_wakes < MAX_WAKES => Some(SessionCommand::Wake),
+            () = shared.schedules.due() => Some(SessionCommand::Reminder),
             () = shared.goals.due() => Some(SessionCommand::GoalRound),
         };
         let end = match command {
@@ -479,7 +489,13 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<QueuedPrompt>, tok
             Some(SessionCommand::Wake) => {
                 n_wakes += 1;
                 let _work = shared.work();
-                let end = run_turn(&shared, None, &shared.cancel_with_turns()).await;
+                let end = run_turn(&shared, None, Vec::new(), &shared.cancel_with_turns()).await;
+                shared.goals.other_ended(is_well(&end));
+                end
+            }
+            Some(SessionCommand::Reminder) => {
+                let _work = shared.work();
+                let end = run_reminder(&shared).await;
                 shared.goals.other_ended(is_well(&end));
                 end
             }
@@ -549,7 +565,7 @@ async fn run_round(shared: &Shared, cancel: &CancellationToken, is_closing: impl
         Err(error) => return PromptEnd::LogFailed(error.to_string()),
     };
     let content = vec![ContentBlock::text(round.text)];
-    let end = run_turn(shared, Some((content, round.source)), cancel).await;
+    let end = run_turn(shared, Some((content, round.source)), Vec::new(), cancel).await;
     if is_closing() {
         shared.goals.disarm();
         return end;
@@ -561,6 +577,18 @@ async fn run_round(shared: &Shared, cancel: &CancellationToken, is_closing: impl
     end
 }
 
+/// The turn of what is due, if it still is.
+async fn run_reminder(shared: &Shared) -> PromptEnd {
+    let Some(reminder) = shared.schedules.take().await else { return PromptEnd::Command };
+    let content = vec![ContentBlock::text(reminder.text)];
+    let source = MessageSource::Plugin { plugin: schedule::PLUGIN.to_owned(), form: ContextForm::Notice };
+    let dispatches = reminder.dispatches;
+    let cancel = shared.cancel_with_turns();
+    let end = run_turn(shared, Some((content, source)), dispatches.clone(), &cancel).await;
+    shared.schedules.given(&dispatches);
+    end
+}
+
 async fn run_prompt(
     shared: &Shared,
     content: Vec<ContentBlock>,
@@ -568,27 +596,30 @@ async fn run_prompt(
     cancel: &CancellationToken,
 ) -> PromptEnd {
     if source != MessageSource::User {
-        return run_turn(shared, Some((content, source)), cancel).await;
+        return run_turn(shared, Some((content, source)), Vec::new(), cancel).await;
     }
     match run_command(shared, content, cancel).await {
-        Ok(Ok(prompt)) => run_turn(shared, Some((prompt, source)), cancel).await,
+        Ok(Ok(prompt)) => run_turn(shared, Some((prompt, source)), Vec::new(), cancel).await,
         Ok(Err(end)) => end,
         Err(error) => PromptEnd::LogFailed(error.to_string()),
     }
 }
 
-/// One turn to its logged end; one without content answers what the inbox holds.
+/// One turn to its logged end; one without content answers what the inbox holds. `then` is logged with the content.
 async fn run_turn(
     shared: &Shared,
     content: Option<(Vec<ContentBlock>, MessageSource)>,
+    then: Vec<SessionEvent>,
     cancel: &CancellationToken,
 ) -> PromptEnd {
     // Of what began by itself nobody awaits the end.
-    let is_wake = content.as_ref().is_none_or(|(_, source)| matches!(source, MessageSource::Goal { .. }));
+    let is_wake = content.as_ref().is_none_or(|(_, source)| {
+        matches!(source, MessageSource::Goal { .. } | MessageSource::Plugin { .. })
+    });
     let core = &shared.core;
     let turn_token = core.begin_turn(cancel);
     let turn = Turn::new(shared, turn_token.clone());
-    let outcome = AssertUnwindSafe(turn.run(content)).catch_unwind().await;
+    let outcome = AssertUnwindSafe(turn.run(content, then)).catch_unwind().await;
     let reason = match outcome {
         Ok(Ok(reason)) => reason,
         Ok(Err(error)) => {

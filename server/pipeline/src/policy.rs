@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use protocol::content::ContentBlock;
 use protocol::decision::{PostDecision, PreDecision};
+use protocol::id::SessionId;
 use protocol::message::UserMessage;
 use protocol::tool::{Outcome, ToolFailure};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,6 +71,9 @@ pub trait Policy: Send + Sync {
 
     /// Sees the final outcome; can change nothing.
     fn observe(&self, _call: &PendingCall, _outcome: &Outcome) {}
+
+    /// A session has ended; what was kept about it can go.
+    fn session_closed(&self, _session_id: &SessionId) {}
 }
 
 /// The rest of the pre-execute chain; allows by default.

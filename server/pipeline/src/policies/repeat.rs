@@ -28,11 +28,6 @@ pub struct RepeatReminder {
 }
 
 impl RepeatReminder {
-    /// Forgets a session that ended.
-    pub fn forget(&self, session_id: &SessionId) {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(session_id);
-    }
-
     fn count(&self, call: &PendingCall) -> u32 {
         let mut hasher = DefaultHasher::new();
         call.execution.name.hash(&mut hasher);
@@ -75,6 +70,10 @@ impl Policy for RepeatReminder {
             }
         }
         Ok(decision)
+    }
+
+    fn session_closed(&self, session_id: &SessionId) {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(session_id);
     }
 }
 

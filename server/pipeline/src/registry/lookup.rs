@@ -6,6 +6,7 @@ use crate::context::Execution;
 use crate::policy::Policy;
 use crate::schedule::BatchExecutor;
 use crate::tool::Tool;
+use protocol::id::SessionId;
 use protocol::schema;
 use protocol::tool::{ToolFailure, ToolSchema};
 use std::collections::HashSet;
@@ -134,6 +135,13 @@ impl Registry {
             }
         }
         None
+    }
+
+    /// Tells the policies of a scope that a session of it has ended.
+    pub fn session_closed(&self, scope: Option<ScopeKey>, session_id: &SessionId) {
+        for policy in self.policies(scope) {
+            policy.session_closed(session_id);
+        }
     }
 
     /// The policies of a scope's calls, outermost first.

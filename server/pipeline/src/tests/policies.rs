@@ -180,6 +180,21 @@ async fn equal_calls_in_a_row_are_mentioned_at_three_five_and_eight() {
 }
 
 #[tokio::test]
+async fn calls_of_a_session_that_ended_are_forgotten() {
+    let kit = with_policy(Kit::new().tool(FakeTool::new("t")), RepeatReminder::default());
+    let mut said = Vec::new();
+    for n in 1..=5 {
+        let call = kit.call("t", json!({}));
+        let session_id = call.session.session_id.clone();
+        said.push(kit.pipeline.run(call).await.additional_contexts.len());
+        if n == 2 {
+            kit.pipeline.registry().session_closed(None, &session_id);
+        }
+    }
+    assert_eq!(said, [0, 0, 0, 0, 1]);
+}
+
+#[tokio::test]
 async fn long_arguments_are_quoted_up_to_a_bound() {
     let kit = with_policy(Kit::new().tool(FakeTool::new("t")), RepeatReminder::default());
     let mut last = String::new();
