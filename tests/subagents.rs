@@ -174,6 +174,42 @@ fn a_stop_ends_the_children_too() {
 }
 
 #[test]
+fn an_agent_that_was_interrupted_tells_it_and_takes_another_message() {
+    let gate = Gate::new();
+    let stage = scenario()
+        .spare_rule("nothing of a turn comes after its answer")
+        .model(delegate("CHILD: dig", true).only_for("please"))
+        .model(says("It digs.").only_for("please"))
+        .model(says("Digging ").hold(&gate).only_for("CHILD"))
+        .start();
+    assert_eq!(stage.prompt("please dig"), "end_turn");
+    let child = stage.results_for_model()[0].split_whitespace().nth(2).unwrap().to_owned();
+    assert!(gate.wait_until_reached(DEADLINE));
+    let agent = json!({ "agent_id": child });
+    stage.model().push(calls("interrupt_agent", agent).only_for("halt"));
+    stage.model().push(calls("interrupt_agent", json!({ "agent_id": "ses_nobody" })).only_for("halt"));
+    let wait = json!({ "command": "until [ -e settled ]; do sleep 0.02; done", "description": "Wait" });
+    stage.model().push(calls("bash", wait).only_for("halt"));
+    stage.model().push(says("Halted.").only_for("halt"));
+    let pending = stage.send("halt");
+    stage.wait_for_update("tool_call_update", |update| texts(update).contains("The agent was stopped."));
+    stage.write("settled", "");
+    assert_eq!(stage.end(pending), "end_turn");
+    let told = stage.user_texts_for_model();
+    assert!(told.iter().any(|text| text.contains("(Look around) was stopped.")), "{told:?}");
+    let message = json!({ "subagent_id": child, "message": "CHILD: again" });
+    stage.model().push(calls("send_message", message).only_for("once more"));
+    stage.model().push(says("Sent.").only_for("once more"));
+    stage.model().push(says("Dug.").only_for("CHILD: again"));
+    stage.model().push(says("Good.").repeated());
+    assert_eq!(stage.prompt("once more"), "end_turn");
+    stage.wait_until("the end of the second turn", || {
+        let requests = stage.model().requests();
+        requests.iter().any(|request| request["messages"].to_string().contains("finished.\\n\\nDug."))
+    });
+}
+
+#[test]
 fn a_fork_knows_what_was_said() {
     let fork = json!({ "description": "Recall", "prompt": "CHILD: what was the word?" });
     let stage = scenario()
