@@ -25,7 +25,6 @@ mod hooks;
 mod images;
 mod jobs;
 mod kills;
-mod kills;
 mod load;
 mod lsp;
 mod mcp;
