@@ -7,6 +7,7 @@
 //! * [`jobs`]: work that goes on between turns. * [`inbox`]: what enters without a prompt.
 //! * [`plan_mode`]: the way out of plan mode.
 //! * [`goals`]: the goal that drives the session.
+//! * [`schedule`]: reminders that are given when they are due.
 //! * [`fork`]: the part of a log that another session begins with.
 //! * [`compaction`]: making room in the model's context.
 //! * [`subagents`]: agents that agents start.
@@ -24,6 +25,7 @@ pub mod inbox;
 pub mod jobs;
 mod plan_mode;
 pub mod prompt;
+pub mod schedule;
 pub mod session;
 pub mod state;
 mod step;

@@ -7,6 +7,7 @@ use protocol::mode::Mode;
 use protocol::model::{ModelRef, Usage};
 use protocol::tool::ToolSchema;
 use services::goals::GoalState;
+use services::schedules::ScheduleState;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct SessionState {
     pub todos: Option<Vec<TodoItem>>,
     /// The goal; `None` where there is none.
     pub goal: Option<GoalState>,
+    /// The reminders.
+    pub schedules: ScheduleState,
     /// The latest title.
     pub title: Option<(String, TitleSource)>,
     /// Number of the last turn.
@@ -69,6 +72,7 @@ impl SessionState {
             rules: Vec::new(),
             todos: None,
             goal: None,
+            schedules: ScheduleState::default(),
             title: None,
             turn: 0,
             turn_open: false,
@@ -119,7 +123,11 @@ impl SessionState {
                 }
             }
             SessionEvent::GoalChange(change) => GoalState::fold(&mut self.goal, change),
-            SessionEvent::EndSeed {} => self.spent.clear(),
+            SessionEvent::ScheduleChange(change) => self.schedules.fold(change),
+            SessionEvent::EndSeed {} => {
+                self.spent.clear();
+                self.schedules.clear();
+            }
             SessionEvent::CompactionPrune { tokens_after, .. } => self.usage = Some(estimated(*tokens_after)),
             SessionEvent::Compaction { tokens_after, .. } => {
                 self.usage = Some(estimated(*tokens_after));

@@ -48,13 +48,15 @@ impl<'a> Turn<'a> {
         Self { shared, cancel, number, n_sent_on: AtomicU32::new(0), invoked: Mutex::default() }
     }
 
-    /// Runs the turn to its end; one without content answers what the inbox holds. The caller closes what it left open and logs the end.
+    /// Runs the turn to its end; one without content answers what the inbox holds. `then` is
+    /// logged when the content has entered. The caller closes what it left open and logs the end.
     ///
     /// # Errors
     /// The log could not be written.
     pub(crate) async fn run(
         &self,
         content: Option<(Vec<ContentBlock>, MessageSource)>,
+        then: Vec<SessionEvent>,
     ) -> Result<TurnEndReason, StoreError> {
         let core = &self.shared.core;
         core.append(SessionEvent::TurnStart { turn: self.number })?;
@@ -64,7 +66,7 @@ impl<'a> Turn<'a> {
                 Ok(contexts) => contexts,
                 Err(reason) => return Ok(reason),
             };
-            self.enter(content, source).await?;
+            self.enter(content, source, then).await?;
             self.add_contexts(&contexts)?;
         }
         let mut step = 0;
@@ -225,7 +227,13 @@ impl<'a> Turn<'a> {
     }
 
     /// What enters with the prompt: the prompt, the title it suggests, workspace instructions, the runtime context.
-    async fn enter(&self, content: Vec<ContentBlock>, source: MessageSource) -> Result<(), StoreError> {
+    /// `then` is logged right after it.
+    async fn enter(
+        &self,
+        content: Vec<ContentBlock>,
+        source: MessageSource,
+        then: Vec<SessionEvent>,
+    ) -> Result<(), StoreError> {
         let core = &self.shared.core;
         let mut bounded = Vec::with_capacity(content.len());
         for block in content {
@@ -239,6 +247,9 @@ impl<'a> Turn<'a> {
             self.note_invoked(&bounded);
         }
         self.append_message(bounded, source)?;
+        for event in then {
+            core.append(event)?;
+        }
         // Acknowledged from here on: what the user said is on disk before anything is done about it.
         core.flush().await?;
         let state = core.state();
