@@ -96,6 +96,7 @@ fn http_language_servers_and_engines_stay_in_their_providers() {
         ("reqwest", vec!["provider-llm", "provider-web", "provider-mcp"]),
         ("lsp-types", vec!["provider-lsp", "provider-lsp-builtin"]),
         ("async-lsp", vec!["provider-lsp", "provider-lsp-builtin"]),
+        ("tree-sitter", vec!["provider-lsp-builtin"]),
         ("rmcp", vec!["provider-mcp"]),
         ("rusqlite", vec!["provider-index"]),
         ("rquickjs", vec!["provider-code-runtime"]),

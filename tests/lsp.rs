@@ -132,3 +132,49 @@ fn edits_tell_nothing_where_that_is_switched_off() {
     assert_eq!(run.prompt("go"), "end_turn");
     assert!(!run.results_for_model()[2].contains("BAD"), "{}", run.results_for_model()[2]);
 }
+
+// L06: where no server is installed, the answer is by name, says so, and concerns the present text as any other.
+#[test]
+fn without_a_server_answers_are_by_name_and_say_so() {
+    let at = |operation: &str, file: &str, line: u32, character: u32| {
+        calls(
+            "lsp",
+            json!({ "operation": operation, "file_path": file, "line": line, "character": character }),
+        )
+    };
+    let run = scenario()
+        .env("PATH", "/usr/bin:/bin")
+        .config("[lsp.rust]\ncommand = [\"no-such-rust-analyzer\"]\n")
+        .file("src/main.rs", "fn main() {\n    let t = \"字😀\"; greet(t);\n}\n")
+        .file("src/greet.rs", "/// Says hello.\npub fn greet(name: &str) {}\n")
+        .unsaved("src/greet.rs", "//! New.\n\n/// Says hello.\npub fn greet(name: &str) {}\n")
+        .model(at("goToDefinition", "src/main.rs", 2, 20))
+        .model(calls("read", json!({ "file_path": "src/greet.rs" })))
+        .model(calls(
+            "edit",
+            json!({ "file_path": "src/greet.rs", "old_string": "//! New.", "new_string": "//! New.\n//! Newer." }),
+        ))
+        .model(at("goToDefinition", "src/main.rs", 2, 20))
+        .model(at("hover", "src/main.rs", 2, 20))
+        .model(at("findReferences", "src/main.rs", 2, 20))
+        .model(says("Done."))
+        .start();
+    assert_eq!(run.prompt("where is it?"), "end_turn");
+    let results = run.results_for_model();
+    let mark = "(by name, from the syntax tree; no language server for Rust is installed: rustup component add rust-analyzer)";
+    for result in [&results[0], &results[3], &results[4], &results[5]] {
+        assert!(result.contains(mark), "{result}");
+    }
+    assert!(results[0].starts_with("src/greet.rs:2:8"), "{}", results[0]);
+    assert!(results[3].starts_with("src/greet.rs:5:8"), "{}", results[3]);
+    assert!(
+        results[4].contains("pub fn greet(name: &str)") && results[4].contains("Says hello."),
+        "{}",
+        results[4]
+    );
+    assert!(results[5].starts_with("src/main.rs:2:20\nsrc/greet.rs:5:8"), "{}", results[5]);
+    run.wait_for_update("tool_call_update", |update| {
+        let text = update["content"].to_string();
+        text.contains("[src/greet.rs:5](file://") && update["title"].to_string().contains("(by name)")
+    });
+}

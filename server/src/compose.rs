@@ -61,10 +61,7 @@ pub fn server_parts_in(paths: Paths, config: Config) -> anyhow::Result<ServerPar
         pipeline: Arc::new(pipeline(&config, &*sandbox, hooks.clone())?),
         hooks,
         problems,
-        language_servers: Arc::new(provider_lsp::Pool::new(provider_lsp::LspOptions {
-            idle: config.lsp.idle_stop,
-            ..provider_lsp::LspOptions::default()
-        })),
+        language_servers: Arc::new(language_servers(&config)),
         spill: Arc::new(LocalSpill::new(paths.state.join("spill"))),
         mcp_servers: Arc::new(LocalMcpServers),
         web: Some(Arc::new(HttpWeb::new(web_settings(&config), search_keys(&paths)))),
@@ -90,6 +87,16 @@ fn skill_places(config: &Config, paths: &Paths) -> SkillPlaces {
         user: paths.config.join("skills"),
         agents: agents.unwrap_or_else(|| paths.home.join(".agents")).join("skills"),
     }
+}
+
+/// The language servers of the connection, and the one in this program for languages without one.
+fn language_servers(config: &Config) -> provider_lsp::Pool {
+    let options =
+        provider_lsp::LspOptions { idle: config.lsp.idle_stop, ..provider_lsp::LspOptions::default() };
+    provider_lsp::Pool::new(options).with_fallback(provider_lsp::Fallback {
+        extensions: provider_lsp_builtin::extensions(),
+        serve: Arc::new(|stream| Box::pin(provider_lsp_builtin::serve(stream))),
+    })
 }
 
 /// What the web tools reach, from the configuration and the environment.

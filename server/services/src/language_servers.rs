@@ -94,6 +94,8 @@ pub struct LspAnswer {
     /// What the server says is wrong with the project, so that the answer may be less than it could be; `None` when
     /// nothing is.
     pub warning: Option<String>,
+    /// Why the answer was found only by name, from the syntax tree, and what would mend that; `None` for one by meaning.
+    pub by_name: Option<String>,
 }
 
 /// What was found.

@@ -100,20 +100,21 @@ impl SessionServers {
         })
     }
 
-    /// The running server for a file: the first of its language that is installed and starts.
-    async fn client(&self, path: &Path, workspace: &Path) -> Result<Arc<Client>, LspError> {
+    /// The running server for a file: the first of its language that is installed and starts; else the one that answers by
+    /// name, and why.
+    async fn client(&self, path: &Path, workspace: &Path) -> Result<(Arc<Client>, Option<String>), LspError> {
         let extension = extension(path);
         let serves = |server: &&ServerSpec| {
             server.extensions.iter().any(|(known, _)| Some(known) == extension.as_ref())
         };
-        let mut problems = Vec::new();
+        let (mut problems, mut missing) = (Vec::new(), Vec::new());
         for server in self.parts.servers.iter().filter(serves) {
             let root = root(path, workspace, server);
             let name = server.command.first().map_or("", String::as_str);
             match program(name, &root, workspace, self.parts.is_trusted) {
                 Program::Found(found) => {
                     match self.pool.client(server, Home::Program(found), &root, self.id).await {
-                        Ok(client) => return Ok(client),
+                        Ok(client) => return Ok((client, None)),
                         Err(NoClient::Closed) => {
                             return Err(LspError::new(LspErrorKind::Disposed, "the connection is closing"));
                         }
@@ -127,6 +128,7 @@ impl SessionServers {
                     remedy(server)
                 )),
                 Program::Missing => {
+                    missing.push(server);
                     problems.push(format!(
                         "{name} ({}) is not installed.{}",
                         server.languages,
@@ -134,6 +136,21 @@ impl SessionServers {
                     ));
                 }
             }
+        }
+        if extension.as_deref().is_some_and(|extension| self.pool.falls_back_for(extension))
+            && let Ok(client) = self.pool.fallback(workspace, self.id).await
+        {
+            let why = match missing.first() {
+                Some(first) if missing.len() == problems.len() => {
+                    let install = if first.install.is_empty() { "" } else { ": " };
+                    format!(
+                        "no language server for {} is installed{install}{}",
+                        first.languages, first.install
+                    )
+                }
+                _ => problems.first().cloned().unwrap_or_else(|| "no language server is known".to_owned()),
+            };
+            return Ok((client, Some(why)));
         }
         if problems.is_empty() {
             let files =
@@ -200,7 +217,8 @@ impl SessionServers {
                     warning: client.warning(),
                     found,
                     workspace: PathBuf::new(),
-                    server: client.server.command.first().cloned().unwrap_or_default(),
+                    by_name: None,
+                    server: client.name().to_owned(),
                 });
             }
             // The last try comes when the budget is over, not after it.
@@ -249,28 +267,32 @@ impl LanguageServers for SessionServers {
         let stopped = || LspError::new(LspErrorKind::Aborted, "the query was stopped before it was done");
         let (holder, workspace) = self.workspace(&query.path)?;
         check_position(&query)?;
-        let mut is_second = false;
+        let may_fall_back =
+            extension(&query.path).is_some_and(|extension| self.pool.falls_back_for(&extension));
+        let mut n_deaths = 0;
         loop {
-            let client = tokio::select! {
+            let (client, by_name) = tokio::select! {
                 client = self.client(&query.path, &holder) => client?,
                 () = cancel.cancelled() => return Err(stopped()),
             };
-            let name = client.server.command.first().cloned().unwrap_or_default();
+            let name = client.name().to_owned();
             if !client.traits().offers(query.operation) {
+                let why = by_name.map_or(String::new(), |why| format!("; {why}"));
                 return Err(LspError::new(
                     LspErrorKind::UnsupportedOperation,
-                    format!("{name} does not offer {}", query.operation.id()),
+                    format!("{name} does not offer {}{why}", query.operation.id()),
                 ));
             }
             let failed = match self.converse(&client, &query, cancel).await {
-                Ok(answer) => return Ok(LspAnswer { workspace, ..answer }),
+                Ok(answer) => return Ok(LspAnswer { workspace, by_name, ..answer }),
                 Err(failed) => failed,
             };
             return Err(match failed {
-                // The first death is forgiven: the question goes to a new process.
-                Failed::Request(RequestError::Dead) if !is_second => {
+                // The first death is forgiven: the question goes to a new process. After the second the server rests,
+                // and what answers by name may stand in.
+                Failed::Request(RequestError::Dead) if n_deaths == 0 || (n_deaths == 1 && may_fall_back) => {
                     client.reason().await;
-                    is_second = true;
+                    n_deaths += 1;
                     continue;
                 }
                 Failed::Request(RequestError::Dead) => LspError::new(

@@ -28,6 +28,9 @@ const MAX_TEXT: usize = 16_000;
 /// Largest source, in bytes.
 const MAX_SOURCE: u64 = 4_000_000;
 
+/// How the notice of an answer by name begins.
+const BY_NAME: &str = "(by name, from the syntax tree;";
+
 /// What can be asked.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -159,8 +162,8 @@ impl TypedTool for Lsp {
         "Asks a language server about the symbol at a place of a source file: where it is defined, where it is used, what \
          implements it, or its type and documentation. Answers by meaning, not by text, on the present contents of the \
          file, unsaved changes of the editor included. Line and character count from 1, characters in UTF-16 code units. \
-         Places are returned as path:line:column, at most 100. Needs a language server for the language to be \
-         installed; where none is, the error says how to install it."
+         Places are returned as path:line:column, at most 100. Where no language server for the language is \
+         installed, common languages are answered by name only, and the answer or the error says how to install one."
             .to_owned()
     }
 
@@ -197,6 +200,7 @@ impl TypedTool for Lsp {
         };
         let answer = servers.query(query, &ctx.cancel).await?;
         let mut notices = Vec::new();
+        notices.extend(answer.by_name.as_ref().map(|why| format!("{BY_NAME} {why})")));
         if answer.is_loading {
             notices.push(format!("({}: the server is still loading, may be incomplete)", answer.server));
         }
@@ -250,19 +254,23 @@ impl TypedTool for Lsp {
     }
 
     fn present_call(&self, args: &LspArgs) -> Option<CallCard> {
-        let place = format!("{}:{}:{}", args.file_path, args.line, args.character);
-        let operation = LspOperation::from(args.operation).id();
         let line = crate::arguments::as_positive_integer(args.line);
         Some(CallCard::Generic(GenericCall {
-            title: format!("LSP {operation} {place}"),
+            title: title(args),
             kind: ToolCallKind::Search,
             locations: vec![FileLocation::new(args.file_path.clone(), line)],
             ..GenericCall::default()
         }))
     }
 
-    fn present_result(&self, _args: &LspArgs, result: &DurableResult) -> Option<ResultCard> {
-        card::matches_card(result)
+    fn present_result(&self, args: &LspArgs, result: &DurableResult) -> Option<ResultCard> {
+        let mut card = card::matches_card(result)?;
+        let is_by_name =
+            result.content.iter().any(|block| block.as_text().is_some_and(|text| text.contains(BY_NAME)));
+        if let (ResultCard::Search(card), true) = (&mut card, is_by_name) {
+            card.title = Some(format!("{} (by name)", title(args)));
+        }
+        Some(card)
     }
 
     fn section(&self) -> Option<PromptSection> {
@@ -273,6 +281,12 @@ impl TypedTool for Lsp {
                 .to_owned(),
         })
     }
+}
+
+/// What is asked, and where.
+fn title(args: &LspArgs) -> String {
+    let operation = LspOperation::from(args.operation).id();
+    format!("LSP {operation} {}:{}:{}", args.file_path, args.line, args.character)
 }
 
 /// Places as `path:line:column`, grouped by file in first-seen order.
@@ -348,6 +362,7 @@ mod tests {
             server: "rust-analyzer".to_owned(),
             is_loading,
             warning: None,
+            by_name: None,
         }));
         bench
     }
