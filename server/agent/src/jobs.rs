@@ -14,7 +14,7 @@ use protocol::id::{CallId, JobId};
 use protocol::job::JobStatus;
 use protocol::message::{ContextForm, MessageSource};
 use services::jobs::{
-    JobEnd, JobError, JobInfo, JobKill, JobOutput, JobReading, JobWork, Jobs, MAX_ACTIVE_JOBS, NewJob,
+    JobEnd, JobError, JobInfo, JobKill, JobOutput, JobReading, JobWork, Jobs, NewJob, check_room,
 };
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -164,9 +164,8 @@ impl Jobs for SessionJobs {
             if self.token.is_cancelled() {
                 return Err(JobError::Closed);
             }
-            if state.jobs.iter().filter(|job| !job.info.status.is_settled()).count() >= MAX_ACTIVE_JOBS {
-                return Err(JobError::TooMany);
-            }
+            let active = state.jobs.iter().filter(|job| !job.info.status.is_settled());
+            check_room(&kind, active.map(|job| job.info.kind.as_str()))?;
             let count = state.counts.entry(kind.clone()).or_default();
             *count += 1;
             let id = JobId::new(format!("{kind}-{count}"));

@@ -11,6 +11,24 @@ use tokio_util::sync::CancellationToken;
 
 /// Most jobs of a session that run or stop at a time. Source: `spec/runtime.md` §11.
 pub const MAX_ACTIVE_JOBS: usize = 10;
+/// Most lasting terminals of a session that are open at a time; they are counted apart from all other jobs.
+pub const MAX_OPEN_TERMINALS: usize = 50;
+/// Kind of the jobs that stand for lasting terminals.
+pub const TERMINAL_KIND: &str = "terminal";
+
+/// Whether one more job of this kind may start beside those that are `active`, told by their kinds.
+///
+/// # Errors
+/// [`JobError::TooMany`], [`JobError::TooManyTerminals`].
+pub fn check_room<'a>(kind: &str, active: impl Iterator<Item = &'a str>) -> Result<(), JobError> {
+    let is_terminal = kind == TERMINAL_KIND;
+    let n_alike = active.filter(|other| (*other == TERMINAL_KIND) == is_terminal).count();
+    match is_terminal {
+        true if n_alike >= MAX_OPEN_TERMINALS => Err(JobError::TooManyTerminals),
+        false if n_alike >= MAX_ACTIVE_JOBS => Err(JobError::TooMany),
+        _ => Ok(()),
+    }
+}
 
 /// The jobs of one session; nobody else sees them. They end with the session at the latest.
 #[async_trait]
@@ -18,7 +36,7 @@ pub trait Jobs: Send + Sync {
     /// Starts a job and returns its id, `<kind>-<n>`. It does not end with the call or the turn that started it.
     ///
     /// # Errors
-    /// [`JobError::TooMany`], [`JobError::Closed`]; nothing was started.
+    /// [`JobError::TooMany`], [`JobError::TooManyTerminals`], [`JobError::Closed`]; nothing was started.
     fn start(&self, job: NewJob) -> Result<JobId, JobError>;
 
     /// Every job that is still known, in the order of their starts.
@@ -147,6 +165,9 @@ pub enum JobError {
     /// Too many run.
     #[error("{MAX_ACTIVE_JOBS} background jobs run already; stop one with job_kill or wait for one to end")]
     TooMany,
+    /// Too many terminals are open.
+    #[error("{MAX_OPEN_TERMINALS} terminals are open already; close one with terminal_close")]
+    TooManyTerminals,
     /// The session ends.
     #[error("the session is closing; no job can be started")]
     Closed,

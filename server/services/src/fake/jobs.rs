@@ -2,7 +2,7 @@
 
 use super::lock;
 use crate::jobs::{
-    JobEnd, JobError, JobInfo, JobKill, JobOutput, JobReading, JobWork, Jobs, MAX_ACTIVE_JOBS, NewJob,
+    JobEnd, JobError, JobInfo, JobKill, JobOutput, JobReading, JobWork, Jobs, NewJob, check_room,
 };
 use async_trait::async_trait;
 use protocol::id::JobId;
@@ -62,9 +62,8 @@ impl FakeJobs {
 impl Jobs for FakeJobs {
     fn start(&self, job: NewJob) -> Result<JobId, JobError> {
         let mut state = lock(&self.state);
-        if state.jobs.iter().filter(|job| !job.info.status.is_settled()).count() >= MAX_ACTIVE_JOBS {
-            return Err(JobError::TooMany);
-        }
+        let active = state.jobs.iter().filter(|job| !job.info.status.is_settled());
+        check_room(&job.kind, active.map(|job| job.info.kind.as_str()))?;
         let count = state.counts.entry(job.kind.clone()).or_default();
         *count += 1;
         let id = JobId::new(format!("{}-{count}", job.kind));

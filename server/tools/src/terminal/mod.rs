@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use services::terminals::{Terminal, TerminalInfo, TerminalStatus, Terminals};
 use std::sync::Arc;
 
-/// Name of the family.
-pub const TERMINAL: &str = "terminal";
+/// Name of the family, and kind of the jobs that stand for open terminals.
+pub const TERMINAL: &str = services::jobs::TERMINAL_KIND;
 /// Most bytes of a result's text.
 const MAX_RESULT_BYTES: usize = 262_144;
 
@@ -117,6 +117,14 @@ impl From<TerminalInfo> for Snapshot {
             pid: info.pid,
             status: info.status.into(),
         }
+    }
+}
+
+/// What the job of a terminal is called; no two are alike.
+fn job_label(info: &TerminalInfo) -> String {
+    match &info.name {
+        Some(name) => format!("{} ({name})", info.id),
+        None => info.id.clone(),
     }
 }
 

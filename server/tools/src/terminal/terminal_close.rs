@@ -1,12 +1,14 @@
 //! `terminal_close`: ends a terminal.
 
-use super::terminal;
+use super::{TERMINAL, terminal};
+use crate::jobs::jobs;
 use async_trait::async_trait;
 use pipeline::context::ToolContext;
 use pipeline::tool::Effect;
 use pipeline::typed::TypedTool;
 use protocol::card::{CallCard, GenericCall, ToolCallKind};
 use protocol::content::ContentBlock;
+use protocol::job::JobStatus;
 use protocol::tool::ToolFailure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,8 +62,16 @@ impl TypedTool for TerminalClose {
         args: TerminalCloseArgs,
         ctx: &ToolContext,
     ) -> Result<TerminalCloseOutput, ToolFailure> {
-        let closed = terminal(ctx, &args.session_id)?.close().await;
-        let outcome = if closed { CloseOutcome::Closed } else { CloseOutcome::AlreadyClosing };
+        let terminal = terminal(ctx, &args.session_id)?;
+        let (jobs, label) = (jobs(ctx)?, super::job_label(&terminal.info()));
+        let job = jobs.list().into_iter().find(|job| job.kind == TERMINAL && job.label == label);
+        let is_closing = job.as_ref().is_some_and(|job| job.status == JobStatus::Stopping);
+        // Stopped as a job, so that the model is not told an end it asked for.
+        if let Some(job) = &job {
+            jobs.kill(&job.id)?;
+        }
+        terminal.close().await;
+        let outcome = if is_closing { CloseOutcome::AlreadyClosing } else { CloseOutcome::Closed };
         Ok(TerminalCloseOutput { session_id: args.session_id, outcome })
     }
 

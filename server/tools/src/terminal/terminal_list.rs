@@ -40,6 +40,10 @@ impl TypedTool for TerminalList {
         "Lists your terminals: id, name, type, whether the shell runs, and its process id.".to_owned()
     }
 
+    fn is_concurrency_safe(&self, _args: &TerminalListArgs) -> bool {
+        true
+    }
+
     fn effect(&self, _args: &TerminalListArgs) -> Effect {
         Effect::None
     }

@@ -1,6 +1,6 @@
 //! `terminal_open`: starts a shell that lasts.
 
-use super::{MAX_RESULT_BYTES, Snapshot, tail, terminals};
+use super::{MAX_RESULT_BYTES, Status, tail, terminals};
 use crate::arguments::not_blank;
 use crate::jobs::jobs;
 use crate::shell::ansi;
@@ -37,14 +37,25 @@ pub struct TerminalOpenArgs {
 
 /// The terminal.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TerminalOpenOutput {
-    /// The terminal.
-    terminal: Snapshot,
+    /// Its id.
+    session_id: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Its type.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Process of its shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid: Option<i32>,
+    /// How it is.
+    status: Status,
     /// What it printed at the start.
     motd: String,
     /// The job that shows it.
-    job: String,
+    job_id: String,
 }
 
 /// The tool.
@@ -61,7 +72,7 @@ impl TypedTool for TerminalOpen {
         "Opens a terminal that lasts: folder, variables and running programs stay from one terminal_send to the next. For \
          REPLs, debuggers and other programs that are talked to; use bash for a single command. It has 40 rows of 160 \
          columns, runs in the same sandbox as bash, and ends with the session; close it with terminal_close when it is \
-         not needed any more. It counts as a background job."
+         not needed any more. At most 50 are open at a time."
             .to_owned()
     }
 
@@ -99,7 +110,7 @@ impl TypedTool for TerminalOpen {
         let shown = terminal.clone();
         let started = jobs.start(NewJob {
             kind: super::TERMINAL.to_owned(),
-            label: info.name.clone().unwrap_or_else(|| info.id.clone()),
+            label: super::job_label(&info),
             call_id: ctx.execution.call_id.clone(),
             max_output_bytes: None,
             output: Arc::new(Shown(terminal.clone())),
@@ -118,9 +129,13 @@ impl TypedTool for TerminalOpen {
         });
         match started {
             Ok(job) => Ok(TerminalOpenOutput {
-                terminal: info.into(),
+                session_id: info.id,
+                name: info.name,
+                kind: info.kind,
+                pid: info.pid,
+                status: info.status.into(),
                 motd: tail(motd, 4096).0,
-                job: job.to_string(),
+                job_id: job.to_string(),
             }),
             Err(error) => {
                 terminal.close().await;
@@ -130,16 +145,15 @@ impl TypedTool for TerminalOpen {
     }
 
     fn render(&self, _args: &TerminalOpenArgs, output: &TerminalOpenOutput) -> Vec<ContentBlock> {
-        let terminal = &output.terminal;
-        let name = terminal.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let name = output.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let motd = if output.motd.trim().is_empty() { "(no startup output)" } else { &output.motd };
-        let text = format!("opened terminal {}{name} [type: {}]\n{motd}", terminal.session_id, terminal.kind);
+        let text = format!("opened terminal {}{name} [type: {}]\n{motd}", output.session_id, output.kind);
         vec![ContentBlock::text(text)]
     }
 
     /// The server finds the card of the terminal's job by it.
     fn presentation_meta(&self, _args: &TerminalOpenArgs, output: &TerminalOpenOutput) -> Option<Value> {
-        Some(serde_json::json!({ "jobId": output.job }))
+        Some(serde_json::json!({ "jobId": output.job_id }))
     }
 
     fn present_call(&self, args: &TerminalOpenArgs) -> Option<CallCard> {

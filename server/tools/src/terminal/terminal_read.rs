@@ -60,6 +60,10 @@ impl TypedTool for TerminalRead {
         "Reads what a terminal has printed, newest lines last, without waiting; it may be read again. The last 10000 lines are kept. offset counts back from the newest line.".to_owned()
     }
 
+    fn is_concurrency_safe(&self, _args: &TerminalReadArgs) -> bool {
+        true
+    }
+
     fn effect(&self, _args: &TerminalReadArgs) -> Effect {
         Effect::None
     }
