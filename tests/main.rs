@@ -39,6 +39,7 @@ mod session_query;
 mod shell;
 mod storage;
 mod subagents;
+mod terminals;
 mod titles;
 mod web;
 mod workflow;
