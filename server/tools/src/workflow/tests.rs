@@ -1,14 +1,18 @@
 //! `workflow` with scripts that a test writes in Rust: hooks, pool, log and card. The engine's part is in the scenarios.
 
 use crate::testing::{Bench, Ran};
+use async_trait::async_trait;
 use pipeline::fake::HostEntry;
 use protocol::event::{AgentOutcome, SessionEvent};
+use protocol::id::{MessageId, SessionId};
 use protocol::live::LiveUpdate;
+use protocol::tool::ToolFailure;
 use serde_json::{Value, json};
 use services::code_runtime::{CodeError, CodeErrorKind, CodeHost, CodeOutcome};
 use services::fake::FakeSubagents;
-use services::subagents::{ChildEnd, ChildStop, NewChild, SubagentError};
+use services::subagents::{AgentEntry, ChildEnd, ChildStop, NewChild, SubagentError, Subagents};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Runs a script that calls hooks one after the other, and returns what they gave or the first refusal.
 async fn script(bench: &Bench, calls: Vec<(&'static str, Value)>) -> Ran {
@@ -114,7 +118,7 @@ async fn the_log_tells_of_the_run_and_of_each_agent() {
             run_id: run_id.clone(),
             seq: 1,
             outcome: AgentOutcome::Failed,
-            child_id: Some(protocol::id::SessionId::new("child")),
+            child_id: Some(SessionId::new("child")),
         },
         SessionEvent::WorkflowEnd { run_id, stop_reason: "completed".to_owned() },
     ];
@@ -212,4 +216,76 @@ async fn a_large_result_is_cut_with_a_note() {
 #[test]
 fn the_card_is_named_by_the_meta() {
     assert_eq!(Bench::new().call_card("workflow", call("return 1")).title(), "Workflow Sweep");
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_before_it_begins_runs_nothing() {
+    let bench = Bench::new();
+    bench.world().programs.runs(|_| async { panic!("the script ran") });
+    for (tool, arguments) in [("workflow", call("return 1")), ("ralph", json!({ "objective": "x" }))] {
+        let ctx = bench.session.context(tool, arguments.clone());
+        ctx.cancel.cancel();
+        assert_eq!(bench.tool(tool).execute(&arguments, &ctx).await, Err(ToolFailure::aborted()));
+    }
+    assert_eq!((bench.world().subagents.started(), bench.session.host.entries()), (vec![], vec![]));
+}
+
+/// Agents that hear no cancellation.
+struct Deaf;
+
+#[async_trait]
+impl Subagents for Deaf {
+    async fn run(&self, _child: NewChild, _cancel: &CancellationToken) -> Result<ChildEnd, SubagentError> {
+        std::future::pending().await
+    }
+
+    async fn start(&self, _child: NewChild) -> Result<SessionId, SubagentError> {
+        Err(SubagentError::Draining)
+    }
+
+    async fn send(&self, _id: &SessionId, _message: String) -> Result<MessageId, SubagentError> {
+        Err(SubagentError::Draining)
+    }
+
+    async fn interrupt(&self, _id: &SessionId) -> Result<(), SubagentError> {
+        Err(SubagentError::Draining)
+    }
+
+    async fn list(&self, _descendants: bool) -> Result<Vec<AgentEntry>, SubagentError> {
+        Err(SubagentError::Draining)
+    }
+
+    async fn report(&self, _output: String) -> Result<MessageId, SubagentError> {
+        Err(SubagentError::Draining)
+    }
+}
+
+#[tokio::test]
+async fn agents_that_do_not_stop_are_given_up_after_the_grace() {
+    let mut bench = Bench::new();
+    bench.session.scope.services.subagents = Some(Arc::new(Deaf));
+    bench.world().clock.set_instant(true);
+    bench.world().programs.runs(|request| async move {
+        let host = request.bindings[0].host.clone();
+        for n in 0..10 {
+            // Nobody waits for them.
+            drop(host.call("agent", json!({ "prompt": format!("Agent {n}"), "options": {} })));
+        }
+        // The pool takes them in before the script ends.
+        tokio::task::yield_now().await;
+        CodeOutcome { value: Some(json!("over")), ..CodeOutcome::default() }
+    });
+    let ran = bench.call("workflow", call("return 'over'")).await;
+    assert_eq!(ran.value()["result"], "over");
+    let events = bench.session.host.events();
+    let n_stopped = events.iter().filter(|event| {
+        matches!(
+            event,
+            SessionEvent::WorkflowAgentEnd { outcome: AgentOutcome::Cancelled, child_id: None, .. }
+        )
+    });
+    assert_eq!(n_stopped.count(), 8);
+    assert!(
+        matches!(events.last(), Some(SessionEvent::WorkflowEnd { stop_reason, .. }) if stop_reason == "completed")
+    );
 }
