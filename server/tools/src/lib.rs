@@ -11,6 +11,7 @@ pub mod jobs;
 pub mod lsp;
 pub mod mcp;
 pub mod plan;
+pub mod schedule;
 pub mod search;
 pub mod session_query;
 pub mod shell;
@@ -55,6 +56,9 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     }
     tools.extend(search::tools());
     tools.extend(shell::tools());
+    if choice.enables(shell::PWSH) {
+        tools.extend(shell::pwsh_tools());
+    }
     if choice.enables(terminal::TERMINAL) {
         tools.extend(terminal::tools());
     }
@@ -63,6 +67,9 @@ pub fn all_tools(choice: &ToolChoice) -> Vec<Arc<dyn Tool>> {
     tools.extend(lsp::tools());
     tools.extend(plan::tools());
     tools.extend(goal::tools());
+    if choice.enables(schedule::SCHEDULE) {
+        tools.extend(schedule::tools());
+    }
     tools.extend(ask::tools());
     tools.extend(skills::tools());
     tools.extend(subagent::tools());
