@@ -31,6 +31,10 @@ struct Check<'a> {
     sessions: HashSet<String>,
     /// Open prompts by session.
     prompts: HashMap<String, usize>,
+    /// What each session has shown while a prompt was open: ids of messages and calls.
+    of_prompts: HashSet<(String, String)>,
+    /// Sessions whose last prompt was cancelled: nothing begins by itself then.
+    cancelled: HashSet<String>,
     /// Sessions that are being loaded.
     loading: HashSet<String>,
     /// Status of each call by session and id.
@@ -49,6 +53,8 @@ impl<'a> Check<'a> {
             answered: HashSet::new(),
             sessions: HashSet::new(),
             prompts: HashMap::new(),
+            of_prompts: HashSet::new(),
+            cancelled: HashSet::new(),
             loading: HashSet::new(),
             calls: HashMap::new(),
             terminal_requests: HashMap::new(),
@@ -69,6 +75,7 @@ impl<'a> Check<'a> {
         if line.is_request() {
             let method = line.method().unwrap_or_default().to_owned();
             if method == "session/prompt" {
+                self.cancelled.remove(&session_of(line));
                 *self.prompts.entry(session_of(line)).or_default() += 1;
             }
             if method == "session/load" {
@@ -129,6 +136,9 @@ impl<'a> Check<'a> {
         }
         if method == "session/prompt" {
             let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
+            if line.message["result"]["stopReason"] == "cancelled" {
+                self.cancelled.insert(session.clone());
+            }
             if let Some(n_open) = self.prompts.get_mut(&session) {
                 *n_open = n_open.saturating_sub(1);
             }
@@ -247,7 +257,15 @@ impl<'a> Check<'a> {
         // The plan that stands when a session is resumed is told once, and no prompt was sent then.
         let n_open = self.prompts.get(&session).copied();
         let is_told = self.loading.contains(&session) || kind == "plan" && n_open.is_none();
-        if of_turn && !is_told && n_open.unwrap_or_default() == 0 {
+        let shown = update["messageId"].as_str().or_else(|| update["toolCallId"].as_str());
+        let shown = (session.clone(), shown.unwrap_or_default().to_owned());
+        let is_in_prompt = n_open.unwrap_or_default() > 0;
+        // A turn that opened by itself shows messages and calls of its own.
+        let is_own = !self.cancelled.contains(&session) && !self.of_prompts.contains(&shown);
+        if is_in_prompt && of_turn && kind != "plan" {
+            self.of_prompts.insert(shown);
+        }
+        if of_turn && !is_told && !is_in_prompt && !is_own {
             self.breaks("nothing of a turn comes after its answer", line);
         }
         match kind {
