@@ -3,10 +3,10 @@
 mod progress;
 pub mod ralph;
 mod run;
+pub mod script;
 #[cfg(test)]
 #[path = "tests.rs"]
 mod scripts;
-pub mod workflow;
 
 use crate::listed;
 use pipeline::tool::Tool;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The tools of the family.
 pub fn tools() -> Vec<Arc<dyn Tool>> {
-    vec![listed(workflow::Workflow), listed(ralph::Ralph)]
+    vec![listed(script::Workflow), listed(ralph::Ralph)]
 }
 
 /// A text with at most so many characters; of a longer one the beginning, and how much is missing.
