@@ -348,6 +348,9 @@ mod tests {
         GoalStep::Block(GoalBlocker { code: code.into(), message: message.into() })
     }
 
+    /// Phase and arming after a step from each phase; `None` where it is not possible.
+    type Ends = [Option<(GoalPhase, bool)>; 4];
+
     #[test]
     fn each_step_leads_where_the_table_says() {
         use GoalPhase::{Active, Blocked, Complete, Paused};
@@ -359,7 +362,7 @@ mod tests {
                 after(&state, step(), false).map(|(state, armed)| (state.goal.phase, armed)).ok()
             })
         };
-        let cases: [(&dyn Fn() -> GoalStep, [Option<(GoalPhase, bool)>; 4]); 5] = [
+        let cases: [(&dyn Fn() -> GoalStep, Ends); 5] = [
             (&edit, [Active, Paused, Blocked, Complete].map(|phase| Some((phase, false)))),
             (&|| GoalStep::Pause, [Some((Paused, false)), None, None, None]),
             (&|| GoalStep::Resume, [Some((Active, true)), Some((Active, true)), Some((Active, true)), None]),
