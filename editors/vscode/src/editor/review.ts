@@ -12,8 +12,8 @@ export class Reviews implements vscode.CodeLensProvider, vscode.TextDocumentCont
   #reviews = new Map<string, Review>();
   /** What the agent last read of a file: the text its next write is made from. */
   #snapshots = new Map<string, string>();
-  /** Files that are being changed or saved by us, and the kind of change. */
-  #own = new Map<string, "agent" | "reject">();
+  /** Files that we change, the kind of change and the text it leads to; another text is the user's typing in between. */
+  #own = new Map<string, { kind: "agent" | "reject"; text: string }>();
   /** One request at a time a file. */
   #queues = new Map<string, Promise<unknown>>();
   #lenses = new vscode.EventEmitter<void>();
@@ -143,7 +143,11 @@ export class Reviews implements vscode.CodeLensProvider, vscode.TextDocumentCont
 
   async #change(document: vscode.TextDocument, kind: "agent" | "reject", changes: Change[], save = true): Promise<void> {
     const path = document.uri.fsPath;
-    this.#own.set(path, kind);
+    let expected = document.getText();
+    for (const { offset, length, text } of [...changes].sort((a, b) => b.offset - a.offset)) {
+      expected = expected.slice(0, offset) + text + expected.slice(offset + length);
+    }
+    this.#own.set(path, { kind, text: expected });
     try {
       if (changes.length > 0) {
         const edit = new vscode.WorkspaceEdit();
@@ -169,8 +173,8 @@ export class Reviews implements vscode.CodeLensProvider, vscode.TextDocumentCont
     if (event.document.uri.scheme !== "file" || review === undefined || event.contentChanges.length === 0) return;
     const text = event.document.getText();
     const own = this.#own.get(path);
-    if (own === "agent") review.agentWrote(text);
-    else if (own === "reject") review.rejected(text);
+    if (own?.text === text && own.kind === "agent") review.agentWrote(text);
+    else if (own?.text === text) review.rejected(text);
     else if (event.reason === undefined || !review.travelled(text)) {
       review.userChanged(event.contentChanges.map((one) => ({ offset: one.rangeOffset, length: one.rangeLength, text: one.text })));
     }
