@@ -93,7 +93,7 @@ export class Reviews implements vscode.CodeLensProvider, vscode.TextDocumentCont
   keep(path: string, hunk?: Hunk): void {
     const review = this.#reviews.get(path);
     if (hunk === undefined) review?.keepAll();
-    else review?.keep(hunk);
+    else if (this.#pends(path, hunk)) review?.keep(hunk);
     this.#refresh(path);
   }
 
@@ -101,11 +101,17 @@ export class Reviews implements vscode.CodeLensProvider, vscode.TextDocumentCont
   async reject(path: string, hunk?: Hunk): Promise<void> {
     await this.#inOrder(path, async () => {
       const review = this.#reviews.get(path);
-      if (review === undefined) return;
+      if (review === undefined || (hunk !== undefined && !this.#pends(path, hunk))) return;
       const document = await this.#document(path);
       const changes = (hunk === undefined ? review.hunks() : [hunk]).map((one) => review.rejection(one));
       await this.#change(document, "reject", changes, !document.isDirty);
     });
+  }
+
+  /** Whether the hunk is still as it was shown: a button may be older than the text. */
+  #pends(path: string, hunk: Hunk): boolean {
+    return this.hunks(path).some((one) => one.start === hunk.start && one.count === hunk.count &&
+      one.baseStart === hunk.baseStart && one.baseCount === hunk.baseCount);
   }
 
   hunkAt(path: string, line: number): Hunk | undefined {

@@ -39,3 +39,13 @@ test("a path outside the workspace is refused", async () => {
   const { reviews } = await file("c", "");
   await expect(reviews.read("/etc/hostname", undefined, undefined)).rejects.toThrow();
 });
+
+test("a button older than the text rejects nothing", async () => {
+  const { path, document, reviews } = await file("d", "1\n2\n");
+  await reviews.read(path, undefined, undefined);
+  await reviews.write(path, "1\ntwo\n");
+  const [stale] = reviews.hunks(path);
+  document.edit(type(0, "typed\n"));
+  await reviews.reject(path, stale);
+  expect(document.getText()).toBe("typed\n1\ntwo\n");
+});
