@@ -83,6 +83,24 @@ impl SessionJobs {
         })
     }
 
+    /// Logs the end of the jobs that ran when the program ended: nothing of them goes on, and their cards would wait
+    /// for ever. Called once, when the session is opened.
+    pub(crate) fn settle_interrupted(&self) {
+        for (call_id, job_id) in self.core.with_records(unsettled) {
+            let logged = self.core.append(SessionEvent::JobSettled {
+                call_id,
+                job_id,
+                status: JobStatus::Killed,
+                detail: Some("interrupted: the program that ran it ended".to_owned()),
+                tail: String::new(),
+                omitted_bytes: 0,
+            });
+            if let Err(error) = logged {
+                tracing::warn!(%error, "the end of an interrupted job could not be logged");
+            }
+        }
+    }
+
     /// Asks every job to stop and starts no more. Nobody is told their ends.
     pub(crate) fn stop(&self) {
         self.token.cancel();
@@ -258,6 +276,23 @@ fn started(record: &Record) -> Option<&str> {
     }
 }
 
+/// The jobs that were started and have no end in the log, in the order of their start.
+fn unsettled(records: &[Record]) -> Vec<(CallId, JobId)> {
+    let mut open: Vec<(CallId, JobId)> = Vec::new();
+    for record in records {
+        match (&record.event, started(record)) {
+            (SessionEvent::ToolResult { message, .. }, Some(id)) => {
+                if !open.iter().any(|(_, known)| known.as_str() == id) {
+                    open.push((message.call_id.clone(), JobId::new(id)));
+                }
+            }
+            (SessionEvent::JobSettled { job_id, .. }, _) => open.retain(|(_, known)| known != job_id),
+            _ => {}
+        }
+    }
+    open
+}
+
 /// What the model reads when a job ended by itself. The label gives way to the bound; id and advice stay.
 fn notice(job: &JobInfo, max_bytes: Option<usize>) -> String {
     let (id, kind) = (&job.id, &job.kind);
@@ -274,6 +309,7 @@ fn notice(job: &JobInfo, max_bytes: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::message::ToolResultMessage;
 
     fn job(label: &str) -> JobInfo {
         JobInfo {
@@ -300,5 +336,36 @@ mod tests {
         assert!(text.len() <= 200, "{}", text.len());
         assert!(text.contains("é…\n[status: completed") && text.ends_with("(job_id: bash-3)."), "{text}");
         assert!(notice(&job(&"x".repeat(5000)), None).len() < 2200);
+    }
+
+    #[test]
+    fn jobs_without_an_end_in_the_log_are_found_once_each() {
+        let result = |call: &str, job: Option<&str>| SessionEvent::ToolResult {
+            turn: 1,
+            step: 1,
+            message: ToolResultMessage { call_id: CallId::new(call), content: Vec::new(), is_error: false },
+            error: None,
+            meta: job.map(|job| serde_json::json!({ "jobId": job })),
+        };
+        let settled = SessionEvent::JobSettled {
+            call_id: CallId::new("a"),
+            job_id: JobId::new("bash-1"),
+            status: JobStatus::Completed,
+            detail: None,
+            tail: String::new(),
+            omitted_bytes: 0,
+        };
+        let events = [
+            result("a", Some("bash-1")),
+            result("b", Some("bash-2")),
+            result("c", None),
+            settled,
+            result("b", Some("bash-2")),
+        ];
+        let records: Vec<Record> = (0..)
+            .zip(events)
+            .map(|(seq, event)| Record { seq, time: 0, ignorable: event.ignorable(), event })
+            .collect();
+        assert_eq!(unsettled(&records), [(CallId::new("b"), JobId::new("bash-2"))]);
     }
 }

@@ -182,6 +182,7 @@ impl Session {
         ));
         let inbox = Arc::<Inbox>::default();
         let jobs = core.with_records(|records| SessionJobs::new(core.clone(), inbox.clone(), records));
+        jobs.settle_interrupted();
         parts.services.jobs = Some(jobs.clone());
         let goals = SessionGoals::new(core.clone(), parts.header.delegation_depth == 0);
         parts.services.goals = Some(goals.clone());
