@@ -76,7 +76,13 @@ export class Session {
   async #turn(text: string, stops: number): Promise<void> {
     this.state.entries.push({ kind: "user", text });
     this.host.changed();
-    const sessionId = await (this.#opening ??= this.#open());
+    const sessionId = await (this.#opening ??= this.#open()).catch(async (error: unknown) => {
+      // The next prompt tries anew, and no half-open agent is left behind.
+      const failed = this.#process;
+      this.#opening = this.#process = this.#connection = undefined;
+      await failed?.stop();
+      throw error;
+    });
     if (stops !== this.#stops) return;
     await this.#connection?.agent.request(methods.agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] });
   }
