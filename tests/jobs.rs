@@ -153,3 +153,19 @@ fn the_eleventh_job_is_refused() {
     assert_eq!(results[9], "started background job bash-10");
     assert!(results[10].contains("10 background jobs run already"), "{results:?}");
 }
+
+#[test]
+fn a_job_that_a_kill_interrupted_is_told_as_interrupted_on_load() {
+    let mut run = scenario()
+        .client(ClientKind::bare())
+        .spare_rule("nothing of a turn comes after")
+        .model(background("echo $$ > ready; sleep 300"))
+        .model(says("It runs."))
+        .start();
+    assert_eq!(run.prompt("go"), "end_turn");
+    run.wait_until("the command to run", || run.path("ready").exists());
+    run.restart();
+    run.about_session("session/load").unwrap();
+    let last = run.updates("tool_call_update").pop().unwrap()["content"].to_string();
+    assert!(last.contains("bash-1: killed, interrupted"), "{last}");
+}
