@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the built program against named baselines in the same run and prints the ratios.
 
-    python3 benches/run.py [ROW …]      rows: start memory step pipeline stream cancel end grep glob lsp edit index
+    python3 benches/run.py [ROW …]      rows: start memory step pipeline stream cancel end grep glob lsp by_name edit index
 
 Builds the release binary and, once, the baselines below target/tools. CPU is user + system time of the process and of
 the children it waited for; medians of interleaved runs. No row asserts a time: it is read by a person.
@@ -518,6 +518,36 @@ def lsp():
         agent.end()
 
 
+def by_name():
+    """The first and a later question to the server in the program, over 5 000 files; the base is reading them."""
+    with tempfile.TemporaryDirectory() as folder:
+        body = "".join(f"/// Number {i}.\npub fn inner_{i}(x: usize) -> usize {{ x + {i} }}\n" for i in range(100))
+        for i in range(5000):
+            (Path(folder) / f"f{i}.rs").write_text(body.replace("inner", f"inner_{i}") + f"fn m() {{ inner_{(i + 1) % 5000}_7(1); }}\n")
+        begun = time.monotonic()
+        for path in Path(folder).iterdir():
+            path.read_bytes()
+        reading = time.monotonic() - begun
+        agent = Agent([AGENT, "acp"], {"PATH": "/nonexistent", "HOME": folder})
+        agent.initialize()
+        session = agent.session(folder)
+        before, took = resident_kib(agent.process.pid), []
+        for i in range(6):
+            times = {}
+
+            def seen(update):
+                if update.get("status"):
+                    times[update["status"]] = time.monotonic()
+
+            arguments = {"operation": "goToDefinition", "file_path": f"f{i}.rs", "line": 201, "character": 12}
+            agent.prompt(session, "/tool lsp " + json.dumps(arguments), seen)
+            took.append(times["completed"] - times["in_progress"])
+        row("lsp by name, first question, 5 000 files, wall", took[0] * 1000, reading * 1000, "—", name="reading the files")
+        row("lsp by name, later question, wall", median_ms(took[1:]), reading * 1000, "—", name="reading the files")
+        print(f"memory of the index: + {(resident_kib(agent.process.pid) - before) / 1024:.1f} MiB")
+        agent.end()
+
+
 def edit():
     ours, bare = [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -570,7 +600,7 @@ def index():
     row("size of the index", size, None, "—", "MiB")
 
 
-ROWS = {f.__name__: f for f in (start, memory, step, pipeline, stream, cancel, end, grep, glob, lsp, edit, index)}
+ROWS = {f.__name__: f for f in (start, memory, step, pipeline, stream, cancel, end, grep, glob, lsp, by_name, edit, index)}
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or list(ROWS)
