@@ -28,6 +28,17 @@ fn texts(update: &Value) -> String {
     items.filter_map(|item| item["content"]["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
+/// Id of the agent that was started; the last request may be its own.
+fn started(stage: &Stage) -> String {
+    let requests = stage.model().requests();
+    let messages =
+        requests.iter().flat_map(|request| request["messages"].as_array().cloned().unwrap_or_default());
+    let mut results = messages.filter(|message| message["role"] == "tool");
+    let told = results.find_map(|message| message["content"].as_str().map(str::to_owned)).unwrap();
+    assert!(told.contains("has begun"), "{told}");
+    told.split_whitespace().nth(2).unwrap().to_owned()
+}
+
 #[test]
 fn a_child_that_is_waited_for_works_in_the_card_of_its_call() {
     let gate = Gate::new();
@@ -66,9 +77,7 @@ fn a_child_in_the_background_tells_its_end_and_takes_a_further_message() {
         .model(says("I know now.").only_for("finished"))
         .start();
     assert_eq!(stage.prompt("please dig"), "end_turn");
-    let started = stage.results_for_model();
-    assert!(started[0].contains("has begun"), "{started:?}");
-    let child = started[0].split_whitespace().nth(2).unwrap().to_owned();
+    let child = started(&stage);
     first.release();
     stage.wait_until("the parent to answer the settlement", || stage.said().ends_with("I know now."));
     let told = stage.user_texts_for_model();
@@ -183,7 +192,7 @@ fn an_agent_that_was_interrupted_tells_it_and_takes_another_message() {
         .model(says("Digging ").hold(&gate).only_for("CHILD"))
         .start();
     assert_eq!(stage.prompt("please dig"), "end_turn");
-    let child = stage.results_for_model()[0].split_whitespace().nth(2).unwrap().to_owned();
+    let child = started(&stage);
     assert!(gate.wait_until_reached(DEADLINE));
     let agent = json!({ "agent_id": child });
     stage.model().push(calls("interrupt_agent", agent).only_for("halt"));

@@ -67,7 +67,8 @@ impl Price {
     #[expect(clippy::cast_precision_loss, reason = "an amount to show")]
     pub fn of(&self, usage: &Usage) -> f64 {
         let input = (usage.input_tokens + usage.cache_write_tokens) as f64 * self.input;
-        let rest = usage.cache_read_tokens as f64 * self.cache_read + usage.output_tokens as f64 * self.output;
+        let rest =
+            usage.cache_read_tokens as f64 * self.cache_read + usage.output_tokens as f64 * self.output;
         (input + rest) / 1e6
     }
 }

@@ -222,11 +222,7 @@ pub struct LspConfig {
 
 impl Default for LspConfig {
     fn default() -> Self {
-        Self {
-            diagnostics_after_edit: true,
-            idle_stop: Duration::from_secs(600),
-            servers: BTreeMap::new(),
-        }
+        Self { diagnostics_after_edit: true, idle_stop: Duration::from_secs(600), servers: BTreeMap::new() }
     }
 }
 

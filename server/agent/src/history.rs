@@ -12,7 +12,8 @@ const PRUNE_FROM_CHARS: usize = 8192;
 const PRUNED_HEAD_CHARS: usize = 4096;
 const PRUNED_TAIL_CHARS: usize = 1024;
 /// What stands for the middle of a pruned result. Fixed, so that a cached prefix stays the same.
-const PRUNED: &str = "\n\n[The middle of this old result was left out to make room; run the tool again if you need it.]\n\n";
+const PRUNED: &str =
+    "\n\n[The middle of this old result was left out to make room; run the tool again if you need it.]\n\n";
 
 /// The conversation as the model is shown it: after the last compaction, with old results pruned.
 pub fn history(records: &[Record]) -> Vec<HistoryMessage> {

@@ -276,18 +276,20 @@ fn started(record: &Record) -> Option<&str> {
     }
 }
 
-/// The jobs that were started and have no end in the log, in the order of their start.
+/// The jobs that were started and have no end in the log, in the order of their start. The end of a short one may stand
+/// before the result of its call.
 fn unsettled(records: &[Record]) -> Vec<(CallId, JobId)> {
     let mut open: Vec<(CallId, JobId)> = Vec::new();
+    let has_end = |id: &str| {
+        let mut events = records.iter().map(|record| &record.event);
+        events.any(|event| matches!(event, SessionEvent::JobSettled { job_id, .. } if job_id.as_str() == id))
+    };
     for record in records {
-        match (&record.event, started(record)) {
-            (SessionEvent::ToolResult { message, .. }, Some(id)) => {
-                if !open.iter().any(|(_, known)| known.as_str() == id) {
-                    open.push((message.call_id.clone(), JobId::new(id)));
-                }
-            }
-            (SessionEvent::JobSettled { job_id, .. }, _) => open.retain(|(_, known)| known != job_id),
-            _ => {}
+        if let (SessionEvent::ToolResult { message, .. }, Some(id)) = (&record.event, started(record))
+            && !open.iter().any(|(_, known)| known.as_str() == id)
+            && !has_end(id)
+        {
+            open.push((message.call_id.clone(), JobId::new(id)));
         }
     }
     open

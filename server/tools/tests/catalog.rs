@@ -68,8 +68,7 @@ fn parameters_are_those_of_the_catalogue() {
         let entry = catalogue
             .iter()
             .find(|entry| {
-                entry["name"] == listed
-                    && package.is_none_or(|package| entry["package"] == package)
+                entry["name"] == listed && package.is_none_or(|package| entry["package"] == package)
             })
             .unwrap_or_else(|| panic!("{} is not in the catalogue", ours.name));
         let parameters = without_descriptions(&ours.parameters);

@@ -437,7 +437,15 @@ async fn images_go_to_models_that_take_them_and_are_refused_or_named_elsewhere()
     let blind = "deepseek/deepseek-v4-flash";
     let error = ask(&models, with_images(blind, MessageSource::User)).await.1.unwrap();
     assert_eq!(error.kind, ModelErrorKind::UnsupportedContent);
-    assert_eq!(ask(&models, with_images(blind, MessageSource::Goal { goal_id: "goal-1".into(), revision: 1, round: 1 })).await.1, None);
+    assert_eq!(
+        ask(
+            &models,
+            with_images(blind, MessageSource::Goal { goal_id: "goal-1".into(), revision: 1, round: 1 })
+        )
+        .await
+        .1,
+        None
+    );
     assert_eq!(
         content(2, 1),
         json!(

@@ -1,5 +1,7 @@
 //! Every language through the protocol: definition, uses and hover of a name of a small project.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+
 use async_lsp::{AnyEvent, AnyNotification, AnyRequest, LspService, MainLoop, ResponseError, ServerSocket};
 use lsp_types::Url;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use crate::blobs;
 use crate::line;
 use crate::log::{JsonlLog, WriterLock};
-use crate::place::{Durability, Place, create_private_dir, open_private, replace_file, sync_dir};
 use crate::part;
+use crate::place::{Durability, Place, create_private_dir, open_private, replace_file, sync_dir};
 use crate::read::{ReadLog, Tail, read_log};
 use crate::summary;
 use async_trait::async_trait;
