@@ -178,3 +178,36 @@ fn without_a_server_answers_are_by_name_and_say_so() {
         text.contains("[src/greet.rs:5](file://") && update["title"].to_string().contains("(by name)")
     });
 }
+
+// L06, L08: a server that ends at once, or does not start, is stood in for; the answer names it and its failure, each time.
+#[test]
+fn a_server_that_does_not_start_is_stood_in_for_by_name() {
+    for (command, failure) in [
+        (r#"["false"]"#, "false (Rust) ended with exit status: 1"),
+        (
+            r#"["sh", "-c", "echo 'no such component' >&2; exit 3"]"#,
+            "sh (Rust) ended with exit status: 3; it said: no such component",
+        ),
+        (r#"["/etc/passwd"]"#, "/etc/passwd"),
+    ] {
+        let question = || {
+            calls(
+                "lsp",
+                json!({ "operation": "goToDefinition", "file_path": "src/main.rs", "line": 1, "character": 13 }),
+            )
+        };
+        let run = scenario()
+            .config(&format!("[lsp.rust]\ncommand = {command}\n"))
+            .file("src/main.rs", "fn main() { greet(); }\nfn greet() {}\n")
+            .model(question())
+            .model(question())
+            .model(says("Done."))
+            .start();
+        assert_eq!(run.prompt("where is it?"), "end_turn");
+        for result in run.results_for_model() {
+            assert!(result.starts_with("src/main.rs:2:4"), "{command}: {result}");
+            assert!(result.contains("(by name, from the syntax tree; "), "{command}: {result}");
+            assert!(result.contains(failure), "{command}: {result}");
+        }
+    }
+}

@@ -15,8 +15,8 @@ pub use text::one_line;
 use super::ask::{Field, FieldKind};
 use agent_client_protocol::v1::schema::{
     AvailableCommand, CompactionStatus, ContentBlock, Cost, CreateElicitationRequest, ElicitationScope,
-    EmbeddedResourceResource, Plan, PlanEntry, PlanEntryStatus, RequestPermissionRequest, SessionUpdate,
-    StopReason, TerminalId, ToolCallId, UsageUpdate,
+    EmbeddedResourceResource, MessageId, Plan, PlanEntry, PlanEntryStatus, RequestPermissionRequest,
+    SessionUpdate, StopReason, TerminalId, ToolCallId, UsageUpdate,
 };
 use call::Call;
 use page::{Ink, Page, span};
@@ -34,8 +34,9 @@ const MAX_UNATTACHED: usize = 64 << 10;
 enum Block {
     #[default]
     Nothing,
-    Message,
-    Thought,
+    /// A message of the agent; another one is set apart.
+    Message(Option<MessageId>),
+    Thought(Option<MessageId>),
     Call(ToolCallId),
     Other,
 }
@@ -116,8 +117,12 @@ impl Transcript {
     /// Shows an update. `now` is any clock that only goes forward.
     pub fn update(&mut self, update: &SessionUpdate, now: Duration) {
         match update {
-            SessionUpdate::AgentMessageChunk(chunk) => self.words(Block::Message, &chunk.content),
-            SessionUpdate::AgentThoughtChunk(chunk) => self.words(Block::Thought, &chunk.content),
+            SessionUpdate::AgentMessageChunk(chunk) => {
+                self.words(Block::Message(chunk.message_id.clone()), &chunk.content);
+            }
+            SessionUpdate::AgentThoughtChunk(chunk) => {
+                self.words(Block::Thought(chunk.message_id.clone()), &chunk.content);
+            }
             SessionUpdate::ToolCall(call) => self.tool_call(call, now),
             SessionUpdate::ToolCallUpdate(update) => self.tool_call_update(update, now),
             SessionUpdate::Plan(plan) => self.plan(plan),
@@ -298,7 +303,8 @@ impl Transcript {
         if self.block != block {
             self.words = text::Plain::default();
         }
-        let (ink, prefix) = if block == Block::Thought { (Ink::Dim, "┊ ") } else { (Ink::Plain, "") };
+        let (ink, prefix) =
+            if matches!(block, Block::Thought(_)) { (Ink::Dim, "┊ ") } else { (Ink::Plain, "") };
         match content {
             ContentBlock::Text(words) => {
                 let words = self.words.push(&words.text);
@@ -359,7 +365,7 @@ impl Transcript {
         if self.block == block {
             return;
         }
-        let is_words = |block: &Block| matches!(block, Block::Message | Block::Thought);
+        let is_words = |block: &Block| matches!(block, Block::Message(_) | Block::Thought(_));
         let before = std::mem::replace(&mut self.block, block);
         if before != Block::Nothing && (is_words(&before) || is_words(&self.block)) {
             self.page.blank_line();
