@@ -7,7 +7,8 @@ const BUSY = 5_000;
 const PACE = 1_000;
 
 export class Follow implements vscode.Disposable {
-  #on = vscode.workspace.getConfiguration("followspot").get("follow", true);
+  // Off until it is asked for: showing another file in the group of a focused editor can swallow a key.
+  #on = vscode.workspace.getConfiguration("followspot").get("follow", false);
   #latest: { path: string; line: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #acted = -Infinity;
