@@ -12,12 +12,15 @@ use protocol::id::MessageId;
 use protocol::message::MessageSource;
 use services::goals::{GoalAuthority, GoalError, GoalState, GoalStep, GoalView, Goals};
 use services::session_store::StoreError;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Longest objective in a line that people read, in characters.
 const MAX_SHOWN_OBJECTIVE: usize = 120;
+
+/// Rounds in a row that call no tool before the goal stops: talk alone reaches nothing, and each round costs.
+const MAX_IDLE_ROUNDS: u32 = 3;
 
 /// The goal of one session.
 pub struct SessionGoals {
@@ -25,6 +28,8 @@ pub struct SessionGoals {
     /// Whether a person started this session; only then somebody can be its direct human.
     is_root: bool,
     armed: AtomicBool,
+    /// Rounds in a row that called no tool.
+    n_idle_rounds: AtomicU32,
     /// Held from reading the goal to appending its change.
     changing: Mutex<()>,
     changed: Notify,
@@ -45,6 +50,7 @@ impl SessionGoals {
             core,
             is_root,
             armed: AtomicBool::new(false),
+            n_idle_rounds: AtomicU32::new(0),
             changing: Mutex::new(()),
             changed: Notify::new(),
         })
@@ -91,12 +97,24 @@ impl SessionGoals {
     /// How the round that [`SessionGoals::next_round`] gave ended.
     pub(crate) fn round_ended(&self, end: Option<&TurnEndReason>) {
         match end {
-            Some(TurnEndReason::Completed) => {}
+            Some(TurnEndReason::Completed) => self.brake(),
             Some(TurnEndReason::Aborted { .. }) => self.pause(),
             Some(TurnEndReason::Blocked) => {
                 self.block("prompt-rejected", "a hook refused the next round".to_owned());
             }
             _ => self.stop_with("Goal stopped, since its round did not end well."),
+        }
+    }
+
+    /// Stops after rounds in which nothing was done.
+    fn brake(&self) {
+        if self.core.with_records(called_tools) {
+            return self.n_idle_rounds.store(0, Ordering::Relaxed);
+        }
+        let n_idle = self.n_idle_rounds.fetch_add(1, Ordering::Relaxed) + 1;
+        if n_idle >= MAX_IDLE_ROUNDS && self.is_due() {
+            self.n_idle_rounds.store(0, Ordering::Relaxed);
+            self.stop_with(&format!("Goal stopped after {n_idle} rounds that did nothing."));
         }
     }
 
@@ -215,6 +233,13 @@ impl Goals for SessionGoals {
     fn change(&self, of: &GoalRef, step: GoalStep) -> Result<GoalView, GoalError> {
         self.apply(of, step)?.ok_or(GoalError::NotFound)
     }
+}
+
+/// Whether the last turn called a tool.
+fn called_tools(records: &[Record]) -> bool {
+    let turn =
+        records.iter().rev().take_while(|record| !matches!(record.event, SessionEvent::TurnStart { .. }));
+    turn.into_iter().any(|record| matches!(record.event, SessionEvent::ToolCall { .. }))
 }
 
 fn not_live(error: StoreError) -> GoalError {

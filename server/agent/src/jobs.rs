@@ -91,7 +91,7 @@ impl SessionJobs {
                 call_id,
                 job_id,
                 status: JobStatus::Killed,
-                detail: Some("interrupted: the program that ran it ended".to_owned()),
+                detail: Some("interrupted: the agent ended without stopping it".to_owned()),
                 tail: String::new(),
                 omitted_bytes: 0,
             });

@@ -43,6 +43,19 @@ async fn two_rounds_are_driven_and_the_third_is_the_limit() {
 }
 
 #[tokio::test]
+async fn rounds_that_do_nothing_stop_the_goal() {
+    let answers = ["one", "two", "three"].map(says);
+    let fixture = Fixture::new(answers.to_vec());
+    goals(&fixture).create("ship", None).unwrap();
+    fixture.until(|| goal(&fixture).rounds_started == 3 && !goal(&fixture).armed).await;
+    assert_eq!(goal(&fixture).goal.phase, GoalPhase::Active);
+    let told = fixture.log.events().into_iter().any(|event| {
+        matches!(event, SessionEvent::Notice { text, .. } if text.contains("after 3 rounds that did nothing"))
+    });
+    assert!(told);
+}
+
+#[tokio::test]
 async fn a_goal_of_the_log_begins_no_round_until_a_person_resumes_it() {
     let fixture = Fixture::new(vec![says("one")]);
     goals(&fixture).create("ship", Some(1)).unwrap();

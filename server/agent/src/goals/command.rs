@@ -44,6 +44,7 @@ fn parse(input: &str) -> Input<'_> {
         "clear" => return Input::Clear,
         "pause" => return Input::Pause,
         "resume" => return Input::Resume,
+        "edit" => return Input::Edit(""),
         _ => {}
     }
     match input.split_once(char::is_whitespace) {
@@ -53,6 +54,9 @@ fn parse(input: &str) -> Input<'_> {
 }
 
 fn act(goals: &SessionGoals, input: Input<'_>) -> Result<String, String> {
+    if input == Input::Edit("") {
+        return Err("Say the new objective: `/goal edit <objective>`.".to_owned());
+    }
     let Some(view) = goals.current() else {
         return match input {
             Input::Show => Ok("There is no goal. `/goal <objective>` begins one.".to_owned()),
@@ -133,7 +137,7 @@ mod tests {
             ("Pause ", Input::Pause),
             ("resume", Input::Resume),
             ("Edit  ship it ", Input::Edit("ship it")),
-            ("edit", Input::Objective("edit")),
+            ("edit", Input::Edit("")),
             ("edition two", Input::Objective("edition two")),
             ("clear the table", Input::Objective("clear the table")),
         ];
