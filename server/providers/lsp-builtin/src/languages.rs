@@ -32,7 +32,7 @@ const TYPESCRIPT: &str = "function_declaration generator_function_declaration cl
 const C: &str = "function_definition struct_specifier union_specifier enum_specifier type_definition enumerator \
                  preproc_def preproc_function_def field_declaration";
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 13] = [
     (
         "rust",
         "rust",
@@ -104,6 +104,28 @@ const ROWS: [Row; 10] = [
         "assignment",
         || tree_sitter_ruby::LANGUAGE.into(),
     ),
+    ("bash", "bash", "sh=shellscript bash=shellscript", "function_definition", "variable_assignment", || {
+        tree_sitter_bash::LANGUAGE.into()
+    }),
+    (
+        "php",
+        "php",
+        "php",
+        "function_definition class_declaration interface_declaration trait_declaration enum_declaration \
+         method_declaration enum_case const_element property_element namespace_definition",
+        "",
+        || tree_sitter_php::LANGUAGE_PHP.into(),
+    ),
+    (
+        "csharp",
+        "csharp",
+        "cs=csharp",
+        "class_declaration interface_declaration struct_declaration record_declaration enum_declaration \
+         enum_member_declaration delegate_declaration method_declaration constructor_declaration property_declaration \
+         namespace_declaration",
+        "variable_declarator",
+        || tree_sitter_c_sharp::LANGUAGE.into(),
+    ),
 ];
 
 /// Kinds whose inside is local, of all languages.
@@ -112,7 +134,7 @@ const FUNCTIONS: &str = "function_item closure_expression function_definition la
                          method_definition method_declaration func_literal constructor_declaration lambda_expression \
                          method singleton_method";
 /// Kinds of names that say so by no ending.
-const NAMES: &str = "constant operator_name";
+const NAMES: &str = "constant operator_name word name variable_name";
 /// Kinds of names of members.
 const MEMBERS: &str = "field_identifier property_identifier private_property_identifier";
 
@@ -174,6 +196,9 @@ static LANGUAGES: [LazyLock<Language>; ROWS.len()] = {
         row::<7>(),
         row::<8>(),
         row::<9>(),
+        row::<10>(),
+        row::<11>(),
+        row::<12>(),
     ]
 };
 

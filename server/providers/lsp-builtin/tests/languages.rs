@@ -175,6 +175,33 @@ async fn every_language_is_answered() {
             &["b.rb:1:1", "a.rb:2:5"],
             "def greet(n)",
         ),
+        (
+            "a.sh",
+            "# Says hello.\ngreet() {\n  true\n}\n",
+            "b.sh",
+            "greet 'greet' # greet\n",
+            "a.sh:2:1",
+            &["b.sh:1:1", "a.sh:2:1"],
+            "greet()",
+        ),
+        (
+            "a.php",
+            "<?php\n/** Says hello. */\nfunction greet($n) {}\n",
+            "b.php",
+            "<?php greet('greet'); // greet\n",
+            "a.php:3:10",
+            &["b.php:1:7", "a.php:3:10"],
+            "function greet($n)",
+        ),
+        (
+            "A.cs",
+            "class A {\n  // Says hello.\n  void greet(int n) {}\n}\n",
+            "B.cs",
+            "class B { void M(A a) { a.greet(1); } }\n",
+            "A.cs:3:8",
+            &["B.cs:1:27", "A.cs:3:8"],
+            "void greet(int n)",
+        ),
     ];
     for &(defining, text, using, call, definition, uses, signature) in cases {
         let folder = tempfile::tempdir().unwrap();
