@@ -513,7 +513,8 @@ def lsp():
                     theirs.append(time.monotonic() - begun)
                     ours.append(times["completed"] - times["in_progress"])
             row(f"lsp {operation}, warm, wall", median_ms(ours), median_ms(theirs), "1.1 ×", name="the raw request")
-        print(f"memory of ours after a server was used: + {(resident_kib(agent.process.pid) - before) / 1024:.1f} MiB")
+            grown = (resident_kib(agent.process.pid) - before) / 1024
+            print(f"memory of ours with one idle server, after {rounds} x {operation}: + {grown:.1f} MiB")
         raw.process.kill()
         agent.end()
 
