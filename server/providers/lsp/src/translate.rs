@@ -53,39 +53,54 @@ pub fn locations(answer: Value) -> Result<Vec<RawLocation>, String> {
 
 /// Converts places; reads files that are not open in the server from the disk, as the server did. Blocks.
 pub fn resolve(raw: Vec<RawLocation>, encoding: Encoding, texts: &Texts) -> Vec<LspLocation> {
-    let mut from_disk: HashMap<PathBuf, Option<String>> = HashMap::new();
-    let mut resolved = Vec::new();
-    for (number, raw) in raw.into_iter().enumerate() {
-        let (uri, range) = match raw {
+    let needs_text = |number: usize| number < MAX_LINES || encoding != Encoding::Utf16;
+    let places: Vec<(String, Option<PathBuf>, Range)> = raw
+        .into_iter()
+        .map(|raw| match raw {
             RawLocation::Link { target_uri, target_selection_range } => (target_uri, target_selection_range),
             RawLocation::Location { uri, range } => (uri, range),
-        };
-        let path = Url::parse(&uri)
-            .ok()
-            .filter(|uri| uri.scheme() == "file")
-            .and_then(|uri| uri.to_file_path().ok());
-        let needs_text = number < MAX_LINES || encoding != Encoding::Utf16;
-        if let (Some(path), true) = (&path, needs_text)
+        })
+        .map(|(uri, range)| {
+            let parsed = Url::parse(&uri).ok().filter(|uri| uri.scheme() == "file");
+            let path = parsed.and_then(|uri| uri.to_file_path().ok());
+            (uri, path, range)
+        })
+        .collect();
+    let mut from_disk: HashMap<&Path, Option<String>> = HashMap::new();
+    for (_, path, _) in
+        places.iter().enumerate().filter(|(number, _)| needs_text(*number)).map(|(_, place)| place)
+    {
+        if let Some(path) = path
             && !texts.contains_key(path)
-            && !from_disk.contains_key(path)
         {
-            from_disk.insert(path.clone(), read(path));
+            from_disk.entry(path).or_insert_with(|| read(path));
         }
-        let text = path
-            .as_ref()
-            .filter(|_| needs_text)
-            .and_then(|path| texts.get(path).map(|text| &**text).or_else(|| from_disk.get(path)?.as_deref()));
-        let (range, line) = match text {
-            Some(text) => in_text(text, range, encoding),
+    }
+    // Many places of one file: its lines are found once.
+    let mut lines: HashMap<&Path, Vec<&str>> = HashMap::new();
+    let mut resolved = Vec::with_capacity(places.len());
+    for (number, (uri, path, range)) in places.iter().enumerate() {
+        let path = path.as_deref();
+        let text = path.filter(|_| needs_text(number)).and_then(|path| {
+            let text = texts.get(path).map(|text| &**text).or_else(|| from_disk.get(path)?.as_deref())?;
+            Some(&*lines.entry(path).or_insert_with(|| text.lines().collect()))
+        });
+        let (range, line_text) = match text {
+            Some(lines) => in_text(lines, *range, encoding),
             None => (LspRange { start: plain(range.start), end: plain(range.end) }, None),
         };
-        resolved.push(LspLocation { uri, path, range, line_text: line.filter(|_| number < MAX_LINES) });
+        resolved.push(LspLocation {
+            uri: uri.clone(),
+            path: path.map(Path::to_owned),
+            range,
+            line_text: line_text.filter(|_| number < MAX_LINES),
+        });
     }
     resolved
 }
 
-fn in_text(text: &str, range: Range, encoding: Encoding) -> (LspRange, Option<String>) {
-    let line = |number: u32| text.lines().nth(number as usize);
+fn in_text(lines: &[&str], range: Range, encoding: Encoding) -> (LspRange, Option<String>) {
+    let line = |number: u32| lines.get(number as usize).copied();
     let convert = |position: Position| LspPosition {
         line: position.line,
         character: line(position.line)
