@@ -450,8 +450,9 @@ impl Link {
                 connection.abort();
             }
             let what = match (status, broken) {
-                // A process whose connection broke ends by itself, so the cause comes first.
-                (_, Some(error)) if !matches!(error, async_lsp::Error::Eof) => {
+                // A process whose connection broke ends by itself, so the cause comes first; but a pipe that breaks says
+                // only that the process has gone.
+                (_, Some(error)) if !is_gone(&error) => {
                     format!("sent what is no message of the protocol ({error})")
                 }
                 (Some(status), _) => format!("ended with {status}"),
@@ -550,4 +551,15 @@ fn read(answer: Result<Value, async_lsp::Error>) -> Result<Value, RequestError> 
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the error says only that nobody is at the other end.
+fn is_gone(error: &async_lsp::Error) -> bool {
+    match error {
+        async_lsp::Error::Eof => true,
+        async_lsp::Error::Io(error) => {
+            matches!(error.kind(), std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset)
+        }
+        _ => false,
+    }
 }
