@@ -383,73 +383,55 @@ impl Server {
             _ => local_files,
         };
         let (files, language_servers) = self.language_servers(&config, &header.cwd, roots, files);
-        let services = match link {
-            None => Services {
-                files,
-                shell: local_shell,
-                approval: Arc::new(super::client_approval::NoApproval),
-                questions: None,
-                search: Arc::new(LocalSearch::default()),
-                language_servers: Some(language_servers.clone()),
-                spill: parts.spill.clone(),
-                attachments: parts.attachments.clone(),
-                blobs: log.blobs(),
-                web: parts.web.clone(),
-                jobs: None,
-                goals: None,
-                schedules: None,
-                skills: Some(parts.skills.clone()),
-                subagents: Some(self.family.of(id.clone())),
-                programs: Some(parts.programs.clone()),
-                terminals: Some(parts.terminals.clone()),
-                sessions: Some(parts.store.clone()),
-                session_index: parts.session_index.clone(),
-                clock: parts.clock.clone(),
-            },
-            Some(link) => Services {
-                shell: if context.terminals == TerminalStyle::Client {
-                    Arc::new(ClientShell::new(
-                        link.clone(),
-                        header.id.clone(),
-                        profile.command_form,
-                        parts.sandbox.clone(),
-                        local_shell,
-                        parts.clock.clone(),
-                    ))
-                } else {
-                    local_shell
-                },
-                files,
-                approval: Arc::new(ClientApproval::new(link.clone(), context.clone(), {
-                    let find_tool = find_tool.clone();
-                    Arc::new(move |name, arguments| card_of(&find_tool, name, arguments))
-                })),
-                questions: Some(Arc::new(ClientQuestions::new(link, context, profile.forms, {
-                    let stop = stop.clone();
-                    Arc::new(move || {
-                        if let Some(session) = stop.get().and_then(std::sync::Weak::upgrade) {
-                            session.cancel();
-                        }
-                    })
-                }))),
-                search: Arc::new(LocalSearch::default()),
-                language_servers: Some(language_servers.clone()),
-                spill: parts.spill.clone(),
-                attachments: parts.attachments.clone(),
-                blobs: log.blobs(),
-                web: parts.web.clone(),
-                jobs: None,
-                goals: None,
-                schedules: None,
-                skills: Some(parts.skills.clone()),
-                subagents: Some(self.family.of(id.clone())),
-                programs: Some(parts.programs.clone()),
-                terminals: Some(parts.terminals.clone()),
-                sessions: Some(parts.store.clone()),
-                session_index: parts.session_index.clone(),
-                clock: parts.clock.clone(),
-            },
+        let mut services = Services {
+            files,
+            shell: local_shell.clone(),
+            approval: Arc::new(super::client_approval::NoApproval),
+            questions: None,
+            search: Arc::new(LocalSearch::default()),
+            language_servers: Some(language_servers.clone()),
+            spill: parts.spill.clone(),
+            attachments: parts.attachments.clone(),
+            blobs: log.blobs(),
+            web: parts.web.clone(),
+            jobs: None,
+            goals: None,
+            schedules: None,
+            skills: Some(parts.skills.clone()),
+            subagents: Some(self.family.of(id.clone())),
+            programs: Some(parts.programs.clone()),
+            terminals: Some(parts.terminals.clone()),
+            sessions: Some(parts.store.clone()),
+            session_index: parts.session_index.clone(),
+            clock: parts.clock.clone(),
         };
+        if let Some(link) = link {
+            if context.terminals == TerminalStyle::Client {
+                services.shell = Arc::new(ClientShell::new(
+                    link.clone(),
+                    header.id.clone(),
+                    profile.command_form,
+                    parts.sandbox.clone(),
+                    local_shell,
+                    parts.clock.clone(),
+                ));
+            }
+            let card_of_call = {
+                let find_tool = find_tool.clone();
+                Arc::new(move |name: &str, arguments: &_| card_of(&find_tool, name, arguments))
+            };
+            services.approval = Arc::new(ClientApproval::new(link.clone(), context.clone(), card_of_call));
+            let stop_all = {
+                let (stop, family, id) = (stop.clone(), self.family.clone(), id.clone());
+                Arc::new(move || {
+                    if let Some(session) = stop.get().and_then(std::sync::Weak::upgrade) {
+                        session.cancel();
+                        family.stop_below(&id);
+                    }
+                })
+            };
+            services.questions = Some(Arc::new(ClientQuestions::new(link, context, profile.forms, stop_all)));
+        }
         let cwd = header.cwd.clone();
         let session = Session::open(SessionParts {
             header,
