@@ -11,6 +11,9 @@ fn delegate(prompt: &str, background: bool) -> provider_llm::scripted::Reply {
     )
 }
 
+/// What stands in the requests of a child alone; its parent's hold the prompt of the child too.
+const OF_CHILD: &str = "you work for another agent";
+
 /// The updates of the call with this title, in order.
 fn updates_of(stage: &Stage, title: &str) -> Vec<Value> {
     let id = stage
@@ -45,8 +48,8 @@ fn a_child_that_is_waited_for_works_in_the_card_of_its_call() {
     let stage = scenario()
         .file("a.txt", "alpha\n")
         .model(delegate("CHILD: read a.txt", false).only_for("please"))
-        .model(calls("read", json!({ "file_path": "a.txt" })).only_for("CHILD"))
-        .model(says("It says ").hold(&gate).says("alpha.").only_for("CHILD"))
+        .model(calls("read", json!({ "file_path": "a.txt" })).only_for(OF_CHILD))
+        .model(says("It says ").hold(&gate).says("alpha.").only_for(OF_CHILD))
         .model(says("The agent found alpha."))
         .start();
     let pending = stage.send("please look");
@@ -73,7 +76,7 @@ fn a_child_in_the_background_tells_its_end_and_takes_a_further_message() {
         .spare_rule("nothing of a turn comes after its answer")
         .model(delegate("CHILD: dig", true).only_for("please"))
         .model(says("It digs.").only_for("please"))
-        .model(says("Dug ").hold(&first).says("deep.").only_for("CHILD"))
+        .model(says("Dug ").hold(&first).says("deep.").only_for(OF_CHILD))
         .model(says("I know now.").only_for("finished"))
         .start();
     assert_eq!(stage.prompt("please dig"), "end_turn");
@@ -112,9 +115,9 @@ fn a_child_asks_in_the_session_of_the_person() {
     let stage = scenario()
         .mode("ask")
         .model(delegate("CHILD: write", false).only_for("please"))
-        .model(calls("write", edit.clone()).only_for("CHILD"))
-        .model(calls("write", edit.clone()).only_for("CHILD"))
-        .model(says("Written.").only_for("CHILD"))
+        .model(calls("write", edit.clone()).only_for(OF_CHILD))
+        .model(calls("write", edit.clone()).only_for(OF_CHILD))
+        .model(says("Written.").only_for(OF_CHILD))
         .model(says("Done."))
         .user(reject_once())
         .user(allow_once())
@@ -144,8 +147,8 @@ fn in_plan_mode_a_child_changes_nothing() {
     let stage = scenario()
         .mode("plan")
         .model(delegate("CHILD: write", false).only_for("please"))
-        .model(calls("write", json!({ "file_path": "new.txt", "content": "made\n" })).only_for("CHILD"))
-        .model(says("I could not.").only_for("CHILD"))
+        .model(calls("write", json!({ "file_path": "new.txt", "content": "made\n" })).only_for(OF_CHILD))
+        .model(says("I could not.").only_for(OF_CHILD))
         .model(says("Done."))
         .start();
     assert_eq!(stage.prompt("please write"), "end_turn");
@@ -189,7 +192,7 @@ fn an_agent_that_was_interrupted_tells_it_and_takes_another_message() {
         .spare_rule("nothing of a turn comes after its answer")
         .model(delegate("CHILD: dig", true).only_for("please"))
         .model(says("It digs.").only_for("please"))
-        .model(says("Digging ").hold(&gate).only_for("CHILD"))
+        .model(says("Digging ").hold(&gate).only_for(OF_CHILD))
         .start();
     assert_eq!(stage.prompt("please dig"), "end_turn");
     let child = started(&stage);
@@ -224,7 +227,7 @@ fn a_fork_knows_what_was_said() {
     let stage = scenario()
         .model(says("The word is kiwi.").only_for("tell me a word"))
         .model(calls("subagent_fork", fork).only_for("ask"))
-        .model(says("kiwi").only_for("CHILD"))
+        .model(says("kiwi").only_for(OF_CHILD))
         .model(says("It is kiwi."))
         .start();
     stage.prompt("tell me a word");
@@ -262,8 +265,8 @@ fn a_report_arrives_before_the_end_and_only_children_have_the_tool() {
         .spare_rule("nothing of a turn comes after its answer")
         .model(delegate("CHILD: report", true).only_for("please"))
         .model(says("It works.").only_for("please"))
-        .model(calls("report", json!({ "output": "Half way." })).only_for("CHILD"))
-        .model(says("All done.").only_for("CHILD"))
+        .model(calls("report", json!({ "output": "Half way." })).only_for(OF_CHILD))
+        .model(says("All done.").only_for(OF_CHILD))
         .model(says("Noted.").repeated())
         .start();
     assert_eq!(stage.prompt("please"), "end_turn");
@@ -294,7 +297,7 @@ fn the_card_of_a_background_child_looks_the_same_when_it_is_loaded() {
         .spare_rule("nothing of a turn comes after its answer")
         .model(delegate("CHILD: dig", true).only_for("please"))
         .model(says("It digs.").only_for("please"))
-        .model(says("Dug deep.").only_for("CHILD"))
+        .model(says("Dug deep.").only_for(OF_CHILD))
         .model(says("I know now.").only_for("finished"))
         .start();
     stage.prompt("please dig");
