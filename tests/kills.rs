@@ -71,16 +71,26 @@ fn kill_once(after: Duration) {
     stage.kill();
     let before = calls_seen(&stage);
     let was_asked = stage.model().requests().len() > 1;
+    let n_results = stage.results_for_model().len();
     let was_answered = stage.said().contains("Second answer.");
 
     stage.restart();
     stage.about_session("session/load").unwrap();
     let told = calls_seen(&stage);
-    for (call, status) in &before {
-        let now = told.get(call).unwrap_or_else(|| panic!("{after:?}: {call} is gone: {told:?}"));
-        let has_ended = status == "completed" || status == "failed";
-        assert!(!has_ended || now == status, "{after:?}: {call} was {status} and is {now}");
+    // A card ends with the body of its call, and the result is logged right after it, in the order of the calls. A kill in
+    // between loses that result, and the call is told as failed; one that the model was told of stays as it was.
+    let has_ended = |status: &str| status == "completed" || status == "failed";
+    let (mut n_kept, mut n_lost) = (0, 0);
+    for (call, status) in before.iter().filter(|(_, status)| has_ended(status)) {
+        match told.get(call).map(String::as_str) {
+            Some(now) if now == status => n_kept += 1,
+            Some("failed") => n_lost += 1,
+            now => panic!("{after:?}: {call} was {status} and is {now:?}: {told:?}"),
+        }
     }
+    let gone = before.keys().find(|call| !told.contains_key(*call));
+    assert_eq!(gone, None, "{after:?}: {told:?}");
+    assert!(n_kept >= n_results && n_lost <= 2, "{after:?}: {n_kept} of {n_results} kept, {n_lost} lost");
     assert!(told.values().all(|status| status == "completed" || status == "failed"), "{after:?}: {told:?}");
     let prompts = prompts_told(&stage);
     assert_eq!(prompts[0], "first prompt", "{after:?}");
