@@ -139,7 +139,7 @@ async fn a_closed_session_begins_no_round_and_leaves_the_goal_active() {
 async fn a_log_that_cannot_be_written_stops_the_rounds() {
     let fixture = Fixture::new(Vec::new());
     goals(&fixture).create("ship", None).unwrap();
-    fixture.log.break_it();
+    fixture.log.set_broken(true);
     fixture.until(|| !goal(&fixture).armed).await;
     assert_eq!(goals(&fixture).create("x", None).unwrap_err().code(), "GOAL_ALREADY_EXISTS");
     let view = goal(&fixture);

@@ -164,7 +164,7 @@ async fn a_disk_that_refuses_leaves_it_uncertain_and_a_false_log_gives_nothing()
     };
     let cancel = CancellationToken::new();
     let fixture = Fixture::new(Vec::new());
-    fixture.log.break_it();
+    fixture.log.set_broken(true);
     let failure = schedules(&fixture).list(&cancel).await.unwrap_err();
     assert_eq!(code(failure), ("persistence_uncertain", Some("list")));
 

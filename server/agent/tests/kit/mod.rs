@@ -24,39 +24,53 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
-/// One answer of the model.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    Says(&'static str, FinishReason),
-    Fails,
+/// One piece of a scripted answer.
+#[derive(Clone)]
+pub enum Piece {
+    Chunk(ModelChunk),
+    Fails(ModelErrorKind),
+    /// Says nothing more, for ever.
     Hangs,
     Panics,
 }
 
-pub fn says(text: &'static str) -> Answer {
-    Answer::Says(text, FinishReason::Stop)
+/// One answer of the model.
+pub type Answer = Vec<Piece>;
+
+pub fn says(text: &str) -> Answer {
+    ends_with(text, FinishReason::Stop)
 }
 
 pub fn cut_off() -> Answer {
-    Answer::Says("half", FinishReason::MaxTokens)
+    ends_with("half", FinishReason::MaxTokens)
 }
 
+fn ends_with(text: &str, finish: FinishReason) -> Answer {
+    vec![Piece::Chunk(ModelChunk::Text(text.to_owned())), Piece::Chunk(ModelChunk::Finish(finish))]
+}
+
+pub fn calls(name: &str) -> Answer {
+    let call = ModelChunk::ToolCall { index: 0, id: "p1".into(), name: name.into(), arguments: "{}".into() };
+    vec![Piece::Chunk(call), Piece::Chunk(ModelChunk::Finish(FinishReason::ToolCalls))]
+}
+
+/// Fails as nothing that is tried again.
 pub fn fails() -> Answer {
-    Answer::Fails
+    vec![Piece::Fails(ModelErrorKind::Auth)]
 }
 
 pub fn hangs() -> Answer {
-    Answer::Hangs
+    vec![Piece::Hangs]
 }
 
 pub fn panics() -> Answer {
-    Answer::Panics
+    vec![Piece::Panics]
 }
 
 #[derive(Default)]
 pub struct ScriptedModels {
     answers: Mutex<VecDeque<Answer>>,
-    requests: Mutex<Vec<ModelRequest>>,
+    pub requests: Mutex<Vec<ModelRequest>>,
 }
 
 impl ScriptedModels {
@@ -108,19 +122,18 @@ impl Models for ScriptedModels {
         request: ModelRequest,
     ) -> Result<BoxStream<'static, Result<ModelChunk, ModelError>>, ModelError> {
         self.requests.lock().unwrap().push(request);
-        let answer = self.answers.lock().unwrap().pop_front().expect("one more request than was scripted");
-        let kind = ModelErrorKind::Auth;
-        match answer {
-            Answer::Says(text, finish) => {
-                let chunks = [ModelChunk::Text(text.to_owned()), ModelChunk::Finish(finish)];
-                Ok(stream::iter(chunks.map(Ok)).boxed())
+        let pieces = self.answers.lock().unwrap().pop_front().expect("one more request than was scripted");
+        let chunks = stream::iter(pieces).then(|piece| async move {
+            match piece {
+                Piece::Chunk(chunk) => Ok(chunk),
+                Piece::Fails(kind) => {
+                    Err(ModelError { kind, message: "it failed".into(), status: None, retry_after: None })
+                }
+                Piece::Hangs => std::future::pending().await,
+                Piece::Panics => panic!("the model's adapter broke"),
             }
-            Answer::Fails => {
-                Err(ModelError { kind, message: "it failed".into(), status: None, retry_after: None })
-            }
-            Answer::Hangs => Ok(stream::pending().boxed()),
-            Answer::Panics => panic!("the model's adapter broke"),
-        }
+        });
+        Ok(chunks.boxed())
     }
 }
 
@@ -135,9 +148,9 @@ impl MemoryLog {
         self.events.lock().unwrap().clone()
     }
 
-    /// Nothing can be written from now on.
-    pub fn break_it(&self) {
-        *self.broken.lock().unwrap() = true;
+    /// Whether nothing can be written from now on.
+    pub fn set_broken(&self, broken: bool) {
+        *self.broken.lock().unwrap() = broken;
     }
 
     /// How the last command ended and what it told.
