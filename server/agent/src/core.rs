@@ -223,12 +223,13 @@ impl Core {
         self.lock().turn = None;
     }
 
-    /// Cancels the turn that runs; without one it does nothing.
-    pub fn cancel_turn(&self) {
+    /// Cancels the turn that runs, and says whether there was one.
+    pub fn cancel_turn(&self) -> bool {
         let turn = self.lock().turn.clone();
-        if let Some(turn) = turn {
+        turn.is_some_and(|turn| {
             turn.cancel();
-        }
+            true
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

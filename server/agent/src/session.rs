@@ -296,8 +296,11 @@ impl Session {
 
     /// Ends the turn that runs, on behalf of the parent. What waits for a next turn goes on waiting.
     pub(crate) fn interrupt(&self) {
+        // Said first: the turn may end at once. Where none runs, the next one is not to be taken for interrupted.
         self.shared.interrupted.store(true, Ordering::Relaxed);
-        self.shared.core.cancel_turn();
+        if !self.shared.core.cancel_turn() {
+            self.shared.interrupted.store(false, Ordering::Relaxed);
+        }
     }
 
     /// How the last turn ended.
@@ -614,9 +617,7 @@ async fn run_turn(
     cancel: &CancellationToken,
 ) -> PromptEnd {
     // Of what began by itself nobody awaits the end.
-    let is_wake = content.as_ref().is_none_or(|(_, source)| {
-        matches!(source, MessageSource::Goal { .. } | MessageSource::Plugin { .. })
-    });
+    let is_wake = content.as_ref().is_none_or(|(_, source)| !source.is_prompt());
     let core = &shared.core;
     let turn_token = core.begin_turn(cancel);
     let turn = Turn::new(shared, turn_token.clone());

@@ -49,8 +49,8 @@ pub struct SessionState {
     pub runtime_context: Option<String>,
     /// Files of workspace instructions that the model was told, with their versions.
     pub instructions: BTreeMap<PathBuf, String>,
-    /// The list of skills the model was shown last; `None` before the first.
-    pub skills: Option<Vec<SkillEntry>>,
+    /// The list of skills the model was shown last; `None` before the first. Shared as the header is.
+    pub skills: Option<Arc<Vec<SkillEntry>>>,
 }
 
 impl SessionState {
@@ -150,7 +150,7 @@ impl SessionState {
                         goal.admit(goal_id, *revision, *round);
                     }
                 }
-                MessageSource::SkillCatalog { entries } => self.skills = Some(entries.clone()),
+                MessageSource::SkillCatalog { entries } => self.skills = Some(Arc::new(entries.clone())),
                 MessageSource::Plugin { plugin, .. } if plugin == crate::prompt::RUNTIME_CONTEXT => {
                     self.runtime_context =
                         message.content.first().and_then(|block| block.as_text()).map(str::to_owned);

@@ -241,8 +241,7 @@ impl<'a> Turn<'a> {
         }
         let text: Vec<&str> = bounded.iter().filter_map(ContentBlock::as_text).collect();
         // What nobody said is no title.
-        let is_said = !matches!(source, MessageSource::Goal { .. } | MessageSource::Plugin { .. });
-        let title = if is_said { fallback_title(&text.join(" ")) } else { None };
+        let title = if source.is_prompt() { fallback_title(&text.join(" ")) } else { None };
         if source == MessageSource::User {
             self.note_invoked(&bounded);
         }

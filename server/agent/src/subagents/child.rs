@@ -143,14 +143,13 @@ impl Family {
         let registry = shared.pipeline.registry();
         let scope = registry.open_scope(None);
         let key = Some(scope.key());
-        let mut registered = Vec::new();
         let unsupported = |error: RegistryError| SubagentError::Unsupported(error.to_string());
         if limits.allow.is_some() || limits.deny.is_some() {
             let restriction = Restriction {
                 allow: limits.allow.clone().map(|names| names.into_iter().collect()),
                 deny: limits.deny.clone().map(|names| names.into_iter().collect()),
             };
-            registered.push(registry.restrict(key, restriction).map_err(unsupported)?);
+            registry.restrict(key, restriction).map_err(unsupported)?.keep();
         }
         let mut own = Vec::new();
         if new.is_continuable {
@@ -160,7 +159,7 @@ impl Family {
             own.push((self.parts.structured_output)(schema.clone()));
         }
         for tool in own {
-            registered.push(registry.register(key, tool, Registration::default()).map_err(unsupported)?);
+            registry.register(key, tool, Registration::default()).map_err(unsupported)?.keep();
         }
         let id = header.id.clone();
         let asked = Asked::default();
@@ -195,7 +194,7 @@ impl Family {
             commands: Vec::new(),
             parent: Some(host),
         });
-        let kept = Kept { _session: session.clone(), _registered: registered, _scope: scope };
+        let kept = Kept { _session: session.clone(), _scope: scope };
         let child = Child {
             parent: parent.scope().session_id.clone(),
             label: new.label,

@@ -11,7 +11,7 @@ mod service;
 mod watch;
 
 use crate::session::Session;
-use pipeline::registry::{Disposer, Scope};
+use pipeline::registry::Scope;
 use pipeline::tool::Tool;
 use protocol::id::{CallId, SessionId};
 use serde_json::Value;
@@ -57,14 +57,13 @@ struct Child {
     call_id: Option<CallId>,
     /// Milliseconds since the Unix epoch.
     created_at: i64,
-    /// Keeps the session, its scope of tools and what is registered there alive.
+    /// Keeps the session and its scope of tools alive.
     _keeps: Arc<Kept>,
 }
 
 /// What ends with a child.
 struct Kept {
     _session: Arc<Session>,
-    _registered: Vec<Disposer>,
     _scope: Scope,
 }
 

@@ -32,9 +32,13 @@ impl Turn<'_> {
             found = found => found,
             () = self.cancel.cancelled() => return Ok(()),
         };
-        let mut new: Vec<_> =
-            found.into_iter().filter(|file| !state.instructions.contains_key(&file.path)).collect();
-        let (replaced, removed) = instructions::changed(files, &state.instructions, &self.cancel).await;
+        let mut others = state.instructions.clone();
+        found.iter().for_each(|file| _ = others.remove(&file.path));
+        let is_news = |file: &instructions::Instructions| {
+            state.instructions.get(&file.path).is_none_or(|digest| *digest != file.digest)
+        };
+        let mut new: Vec<_> = found.into_iter().filter(is_news).collect();
+        let (replaced, removed) = instructions::changed(files, &others, &self.cancel).await;
         new.extend(replaced);
         self.tell_instructions(new, removed)
     }
@@ -118,7 +122,7 @@ impl Turn<'_> {
         let known = self.shared.core.state().skills;
         let entries = skills::entries(&list.skills);
         let is_news = match &known {
-            Some(known) => *known != entries,
+            Some(known) => **known != entries,
             None => !entries.is_empty(),
         };
         // What could not be read is not gone.

@@ -12,11 +12,14 @@ impl Turn<'_> {
     /// is logged that a compaction would make the model forget.
     pub(super) fn is_full(&self) -> bool {
         let core = &self.shared.core;
+        // Without a window nothing is measured: it would be done for each step.
         let window = self.shared.models.info(&core.model().0).context_window;
-        let header = core.state().header.unwrap_or_default();
-        core.with_records(|records| {
-            is_full(pressure(records, &header.0, &header.1), window) && has_answered_since(records)
-        })
+        window.is_some() && {
+            let header = core.state().header.unwrap_or_default();
+            core.with_records(|records| {
+                is_full(pressure(records, &header.0, &header.1), window) && has_answered_since(records)
+            })
+        }
     }
 
     /// Compacts, tells the user what could not be as it should, and tells the model again what it must not lose; the step

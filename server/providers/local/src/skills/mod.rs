@@ -31,7 +31,7 @@ pub struct SkillPlaces {
 
 /// Skills in files. A file that did not change since it was read is not read again for a list.
 pub struct LocalSkills {
-    places: SkillPlaces,
+    places: Arc<SkillPlaces>,
     seen: Arc<Mutex<HashMap<PathBuf, Seen>>>,
 }
 
@@ -54,27 +54,13 @@ struct Found {
 impl LocalSkills {
     /// Skills in these places.
     pub fn new(places: SkillPlaces) -> Self {
-        Self { places, seen: Arc::default() }
-    }
-
-    /// The folders for a session in `cwd`, the one that wins first: provider, folder, and a child that is skipped.
-    fn roots(&self, cwd: &Path) -> Vec<(&'static str, PathBuf, Option<&'static str>)> {
-        let project = project_root(cwd);
-        let mut roots = vec![
-            ("project-followspot", project.join(".followspot/skills"), None),
-            ("project-agents", project.join(".agents/skills"), None),
-        ];
-        roots.extend(self.places.custom.iter().map(|folder| ("custom", folder.clone(), None)));
-        roots.push(("user-followspot", self.places.user.clone(), Some(".system")));
-        roots.push(("user-agents", self.places.agents.clone(), None));
-        roots
+        Self { places: Arc::new(places), seen: Arc::default() }
     }
 
     /// Everything that is found, by name, and whether every folder could be read.
     async fn find(&self, cwd: &Path) -> (Vec<Found>, bool) {
-        let roots = self.roots(cwd);
-        let seen = self.seen.clone();
-        let found = tokio::task::spawn_blocking(move || find(&roots, &seen)).await;
+        let (places, cwd, seen) = (self.places.clone(), cwd.to_owned(), self.seen.clone());
+        let found = tokio::task::spawn_blocking(move || find(&roots(&places, &cwd), &seen)).await;
         // A panic in there is a bug of ours; the list then is one that says nothing new.
         found.unwrap_or_else(|error| {
             tracing::error!(%error, "looking for skills failed");
@@ -101,6 +87,19 @@ impl Skills for LocalSkills {
             (parsed.description, parsed.for_model, parsed.for_user);
         Some(LoadedSkill { skill, content: parsed.content })
     }
+}
+
+/// The folders for a session in `cwd`, the one that wins first: provider, folder, and a child that is skipped.
+fn roots(places: &SkillPlaces, cwd: &Path) -> Vec<(&'static str, PathBuf, Option<&'static str>)> {
+    let project = project_root(cwd);
+    let mut roots = vec![
+        ("project-followspot", project.join(".followspot/skills"), None),
+        ("project-agents", project.join(".agents/skills"), None),
+    ];
+    roots.extend(places.custom.iter().map(|folder| ("custom", folder.clone(), None)));
+    roots.push(("user-followspot", places.user.clone(), Some(".system")));
+    roots.push(("user-agents", places.agents.clone(), None));
+    roots
 }
 
 /// The nearest ancestor with a `.git`, else the folder itself.
