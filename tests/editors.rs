@@ -83,7 +83,7 @@ fn play(flags: &[&str], replies: Vec<Reply>) -> Run {
     let bin = clients();
     let path =
         format!("{}:{}:{}", bin.join("../node/bin").display(), bin.display(), std::env::var("PATH").unwrap());
-    let output = Command::new(bin.join("acpx"))
+    let output = with_scripted_model(&mut Command::new(bin.join("acpx")), home.path(), &base_url)
         .args(["--agent", &format!("{} acp", env!("CARGO_BIN_EXE_followspot"))])
         .args([
             "--cwd",
@@ -97,12 +97,6 @@ fn play(flags: &[&str], replies: Vec<Reply>) -> Run {
         .args(flags)
         .args(["exec", "go"])
         .env("PATH", path)
-        .env("HOME", home.path())
-        .env("FOLLOWSPOT_HOME", home.path().join("followspot"))
-        .env("OPENAI_BASE_URL", base_url)
-        .env("OPENAI_API_KEY", "none")
-        .env("FOLLOWSPOT_MODEL", "openai/scripted")
-        .env("FOLLOWSPOT_MODEL_TITLES", "off")
         .output()
         .unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();

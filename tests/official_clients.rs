@@ -38,14 +38,8 @@ fn play(client: &mut Command) {
         says("A long ").hold(&gate).says("story."),
     ];
     let (base_url, _model) = ScriptedModel::start(replies).unwrap();
-    let output = client
+    let output = with_scripted_model(client, home.path(), &base_url)
         .args([env!("CARGO_BIN_EXE_followspot"), folder.path().to_str().unwrap()])
-        .env("HOME", home.path())
-        .env("FOLLOWSPOT_HOME", home.path().join("followspot"))
-        .env("OPENAI_BASE_URL", base_url)
-        .env("OPENAI_API_KEY", "none")
-        .env("FOLLOWSPOT_MODEL", "openai/scripted")
-        .env("FOLLOWSPOT_MODEL_TITLES", "off")
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -18,6 +18,6 @@ pub mod wire;
 pub use editor::{ClientKind, Decision, Fault, Habits, allow_always, allow_once, reject_once};
 pub use history::history_faults;
 pub use provider_llm::scripted::{Fault as ModelFault, Gate, calls, fails, says, thinks};
-pub use scenario::{DEADLINE, Pending, Scenario, Stage, scenario};
+pub use scenario::{DEADLINE, Pending, Scenario, Stage, scenario, with_scripted_model};
 pub use transcript::Detail;
 pub use wire::Side;

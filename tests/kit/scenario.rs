@@ -16,7 +16,7 @@ use provider_llm::scripted::{Reply, ScriptedModel};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -41,6 +41,17 @@ pub fn scenario() -> Scenario {
         providers: Vec::new(),
         spare_rules: Vec::new(),
     }
+}
+
+/// Points an agent that another program starts at a scripted model, and at a home of its own.
+pub fn with_scripted_model<'a>(command: &'a mut Command, home: &Path, base_url: &str) -> &'a mut Command {
+    command
+        .env("HOME", home)
+        .env("FOLLOWSPOT_HOME", home.join("followspot"))
+        .env("OPENAI_BASE_URL", base_url)
+        .env("OPENAI_API_KEY", "none")
+        .env("FOLLOWSPOT_MODEL", "openai/scripted")
+        .env("FOLLOWSPOT_MODEL_TITLES", "off")
 }
 
 /// What a run begins with.

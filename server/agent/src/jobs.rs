@@ -303,7 +303,7 @@ fn notice(job: &JobInfo, max_bytes: Option<usize>) -> String {
     let room =
         max_bytes.unwrap_or(usize::MAX).saturating_sub(end.len() + id.as_str().len() + kind.len() + 40);
     let max = room.min(MAX_NOTICE_LABEL_BYTES).min(job.label.len());
-    let cut = (0..=max).rev().find(|&at| job.label.is_char_boundary(at)).unwrap_or(0);
+    let cut = job.label.floor_char_boundary(max);
     let ellipsis = if cut < job.label.len() { "…" } else { "" };
     format!("Background job {id} ({kind}) has ended: {}{ellipsis}\n{end}", &job.label[..cut])
 }

@@ -122,7 +122,7 @@ fn bounded(title: &str, max_bytes: usize) -> Option<String> {
     let mut title = title.to_owned();
     if title.len() > max_bytes {
         let most = max_bytes - '…'.len_utf8();
-        let cut = (0..=most).rev().find(|&at| title.is_char_boundary(at)).unwrap_or(0);
+        let cut = title.floor_char_boundary(most);
         title.truncate(cut);
         title.truncate(title.trim_end().len());
         title.push('…');

@@ -380,8 +380,8 @@ fn aborted() -> TurnEndReason {
 
 /// The first and last `each` bytes of a text with a marker between them.
 fn ends(text: &str, each: usize, rest: &str) -> String {
-    let head = (0..=each).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    let tail = (text.len() - each..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    let head = text.floor_char_boundary(each);
+    let tail = text.ceil_char_boundary(text.len() - each);
     format!("{}\n\n[{} bytes left out; {rest}]\n\n{}", &text[..head], tail - head, &text[tail..])
 }
 

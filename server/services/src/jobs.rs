@@ -89,6 +89,15 @@ pub trait JobOutput: Send + Sync {
     fn tail(&self) -> (String, u64);
 }
 
+/// Most bytes of a text that [`text_tail`] gives.
+const MAX_TAIL_BYTES: usize = 8 << 10;
+
+/// What [`JobOutput::tail`] gives of a text that is known as a whole.
+pub fn text_tail(text: &str) -> (String, u64) {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TAIL_BYTES));
+    (text[start..].to_owned(), start as u64)
+}
+
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEnd {

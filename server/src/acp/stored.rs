@@ -254,7 +254,7 @@ fn title_line(title: &str) -> Option<String> {
     let mut title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     if title.len() > MAX_TITLE_BYTES {
         let most = MAX_TITLE_BYTES - '…'.len_utf8();
-        let cut = (0..=most).rev().find(|&at| title.is_char_boundary(at)).unwrap_or(0);
+        let cut = title.floor_char_boundary(most);
         title.truncate(cut);
         title.truncate(title.trim_end().len());
         title.push('…');

@@ -89,7 +89,7 @@ pub(crate) async fn read(shared: &Shared, request: ModelRequest, max_bytes: usiz
             _ => {}
         }
         if text.len() > max_bytes {
-            let end = (0..=max_bytes).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+            let end = text.floor_char_boundary(max_bytes);
             text.truncate(end);
             return Ok(text);
         }

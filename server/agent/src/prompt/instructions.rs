@@ -172,7 +172,7 @@ fn render(mut found: Vec<Instructions>) -> String {
     for Instructions { path, text: mut body, .. } in found {
         let full = body.len();
         if full > MAX_BYTES {
-            let cut = (0..=MAX_BYTES).rev().find(|&at| body.is_char_boundary(at)).unwrap_or(0);
+            let cut = body.floor_char_boundary(MAX_BYTES);
             body.truncate(cut);
             body.push_str(&format!("\n[cut: {MAX_BYTES} of {full} bytes shown]"));
         }

@@ -9,7 +9,7 @@ use protocol::event::{AbortCause, SessionEvent, TurnEndReason};
 use protocol::id::{MessageId, SessionId};
 use protocol::message::MessageSource;
 use services::session_store::{SessionSummary, StoreError};
-use services::subagents::{AgentEntry, AgentState, ChildEnd, NewChild, SubagentError, Subagents};
+use services::subagents::{AgentEntry, AgentState, ChildEnd, ChildStop, NewChild, SubagentError, Subagents};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -46,10 +46,21 @@ impl Subagents for Relatives {
         let parent = self.myself(&family)?;
         let session = family.open_new(&parent, &new, false).await?;
         let ran = session.deliver(prompt_of(&new.prompt), from_parent(&self.id), cancel.clone());
-        let end = ran.await;
-        let ended = end_of(&session, &end, new.output_schema.is_some());
-        family.let_go(&session).await;
-        Ok(ended)
+        let id = session.scope().session_id.clone();
+        // A task of its own: whoever gives up waiting leaves no child behind that nobody lets go.
+        let running = tokio::spawn(async move {
+            let end = ran.await;
+            let ended = end_of(&session, &end, new.output_schema.is_some());
+            family.let_go(&session).await;
+            ended
+        });
+        Ok(running.await.unwrap_or_else(|error| ChildEnd {
+            session: id,
+            stop: ChildStop::Error,
+            diagnostic: Some(error.to_string()),
+            text: String::new(),
+            value: None,
+        }))
     }
 
     async fn start(&self, new: NewChild) -> Result<SessionId, SubagentError> {
@@ -251,6 +262,6 @@ fn cut(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let at = (0..=max_bytes).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let at = text.floor_char_boundary(max_bytes);
     format!("{}\n[cut: {at} of {} bytes]", &text[..at], text.len())
 }

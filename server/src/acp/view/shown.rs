@@ -98,7 +98,7 @@ impl TextTail {
         self.tail.push_str(delta);
         if self.tail.len() > TEXT_TAIL_BYTES {
             let excess = self.tail.len() - TEXT_TAIL_BYTES;
-            let cut = (excess..=self.tail.len()).find(|&at| self.tail.is_char_boundary(at)).unwrap_or(excess);
+            let cut = self.tail.ceil_char_boundary(excess);
             self.tail.drain(..cut);
             self.omitted_bytes += cut as u64;
         }

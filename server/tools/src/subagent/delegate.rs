@@ -17,7 +17,7 @@ use protocol::tool::ToolFailure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use services::jobs::{JobEnd, JobOutput, NewJob};
+use services::jobs::{JobEnd, JobOutput, NewJob, text_tail};
 use services::subagents::{ChildEnd, ChildStop, NewChild};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -270,9 +270,6 @@ struct FinalOutput {
     text: Mutex<String>,
 }
 
-/// The end of an answer that the card shows, in bytes.
-const MAX_TAIL_BYTES: usize = 8 << 10;
-
 impl FinalOutput {
     fn set(&self, text: String) {
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text;
@@ -285,10 +282,7 @@ impl JobOutput for FinalOutput {
     }
 
     fn tail(&self) -> (String, u64) {
-        let text = self.read();
-        let start = text.len().saturating_sub(MAX_TAIL_BYTES);
-        let start = (start..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
-        (text[start..].to_owned(), start as u64)
+        text_tail(&self.read())
     }
 }
 

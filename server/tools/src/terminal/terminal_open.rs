@@ -15,13 +15,10 @@ use protocol::tool::ToolFailure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use services::jobs::{JobEnd, JobOutput, NewJob};
+use services::jobs::{JobEnd, JobOutput, NewJob, text_tail};
 use services::shell::{LiveSink, quiet_environment};
 use services::terminals::{OpenTerminal, Terminal, TerminalStatus};
 use std::sync::Arc;
-
-/// Bytes of the end of the output that are kept for the card.
-const MAX_CARD_BYTES: usize = 8 << 10;
 
 /// Arguments of `terminal_open`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -186,10 +183,6 @@ impl JobOutput for Shown {
     }
 
     fn tail(&self) -> (String, u64) {
-        let text = ansi::plain(&self.0.output());
-        let n_bytes = text.len();
-        let kept = tail(text, MAX_CARD_BYTES).0;
-        let n_omitted = (n_bytes - kept.len()) as u64;
-        (kept, n_omitted)
+        text_tail(&ansi::plain(&self.0.output()))
     }
 }

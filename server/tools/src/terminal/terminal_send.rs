@@ -14,7 +14,7 @@ use protocol::tool::ToolFailure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use services::jobs::{JobEnd, JobOutput, NewJob};
+use services::jobs::{JobEnd, JobOutput, NewJob, text_tail};
 use services::terminals::{Sent, TerminalError, TerminalStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -208,10 +208,6 @@ impl JobOutput for Shown {
     }
 
     fn tail(&self) -> (String, u64) {
-        let text = self.read();
-        let n_bytes = text.len();
-        let kept = tail(text, 8 << 10).0;
-        let n_omitted = (n_bytes - kept.len()) as u64;
-        (kept, n_omitted)
+        text_tail(&self.read())
     }
 }
